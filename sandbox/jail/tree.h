@@ -1,0 +1,12 @@
+// Signals to all processes below one, for freezing a jail.
+#pragma once
+
+#include <sys/types.h>
+
+namespace khost::sandbox {
+
+// Sends `signal` to every descendant of `root`, not to root itself, and looks again until no new one appears: a
+// process may fork until it is stopped, and orphans move to the root.
+void signal_descendants(pid_t root, int signal);
+
+}  // namespace khost::sandbox

@@ -1,0 +1,32 @@
+// A uid that nobody else on this machine uses while the lease lives: one lock file per uid of a reserved range,
+// held by flock, so that concurrent khost processes and crashed ones need no further bookkeeping. Root only.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "host/base/result.h"
+
+namespace khost::sandbox {
+
+inline constexpr uid_t kFirstUid = 200000;
+inline constexpr uid_t kUidCount = 4096;
+
+class UidLease {
+ public:
+  static Result<std::shared_ptr<const UidLease>> acquire();
+  UidLease(const UidLease&) = delete;
+  UidLease& operator=(const UidLease&) = delete;
+  ~UidLease();
+
+  uid_t uid() const { return uid_; }
+  int lock_fd() const { return lock_; }
+
+ private:
+  UidLease(uid_t uid, int lock) : uid_(uid), lock_(lock) {}
+  uid_t uid_;
+  int lock_;
+};
+
+}  // namespace khost::sandbox

@@ -1,0 +1,112 @@
+#include "sandbox/jail/view.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <sstream>
+
+namespace khost::sandbox {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Arguments = std::vector<std::string>;
+
+void add(Arguments& arguments, std::initializer_list<std::string> words) {
+  arguments.insert(arguments.end(), words);
+}
+
+// Programs and libraries of the system; where /bin, /lib, ... are links into /usr they stay links.
+void add_system(Arguments& arguments) {
+  add(arguments, {"--ro-bind", "/usr", "/usr"});
+  for (const char* name : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}) {
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(name, error);
+    if (fs::is_symlink(status)) {
+      add(arguments, {"--symlink", fs::read_symlink(name, error).string(), name});
+    } else if (fs::is_directory(status)) {
+      add(arguments, {"--ro-bind", name, name});
+    }
+  }
+}
+
+void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std::vector<int>& data_fds) {
+  // The dynamic linker's tables and Debian's links for cc, c++, ld, awk, ...
+  for (const char* path : {"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+                           "/etc/localtime"}) {
+    add(arguments, {"--ro-bind-try", path, path});
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    add(arguments, {"--perms", "0644", "--ro-bind-data", std::to_string(data_fds[i]), files[i].path});
+  }
+}
+
+void add_scratch(Arguments& arguments, const JailSpec& spec) {
+  const std::string size = std::to_string(spec.limits.tmp_bytes);
+  add(arguments, {"--proc", "/proc", "--dev", "/dev"});
+  for (const std::string& device : spec.devices) {
+    add(arguments, {"--dev-bind", device, device});
+  }
+  // bubblewrap's own defaults are 0755, of half the memory's size, and writable for whoever owns the namespace
+  add(arguments, {"--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"});
+  add(arguments, {"--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"});
+}
+
+void add_binds(Arguments& arguments, const JailSpec& spec) {
+  std::vector<std::string> prefixes = spec.readable_prefixes;
+  std::sort(prefixes.begin(), prefixes.end());  // a folder comes before what lies in it
+  for (const std::string& prefix : prefixes) {
+    if (prefix != "/usr" && prefix.rfind("/usr/", 0) != 0) {
+      add(arguments, {"--ro-bind", prefix, prefix});
+    }
+  }
+  for (const Bind& bind : spec.binds) {
+    add(arguments, {bind.writable ? "--bind" : "--ro-bind", bind.source, bind.target});
+  }
+}
+
+}  // namespace
+
+std::vector<EtcFile> etc_files(uid_t uid) {
+  const std::string id = std::to_string(uid);
+  return {{"/etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\nkhost:x:" + id + ":" + id + "::/tmp:/bin/bash\n"},
+          {"/etc/group", "root:x:0:\nkhost:x:" + id + ":\n"},
+          {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+          {"/etc/hosts", "127.0.0.1 localhost\n"}};
+}
+
+std::vector<std::string> bubblewrap_arguments(const JailSpec& spec, Route route, const std::string& jail_exec,
+                                              const std::vector<EtcFile>& files,
+                                              const std::vector<int>& data_fds) {
+  Arguments arguments{"bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+                      "--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "khost"};
+  if (route == Route::user) {
+    add(arguments, {"--unshare-user", "--disable-userns"});
+  } else {
+    add(arguments, {"--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add",
+                    "CAP_SETPCAP"});
+  }
+  add_system(arguments);
+  add_etc(arguments, files, data_fds);
+  add_scratch(arguments, spec);
+  add_binds(arguments, spec);
+  add(arguments, {"--ro-bind", jail_exec, kJailExecInside, "--remount-ro", "/", "--", kJailExecInside});
+  return arguments;
+}
+
+std::string find_program(const std::string& name) {
+  const char* path = getenv("PATH");
+  std::istringstream folders(std::string(path != nullptr ? path : "") + ":/usr/bin:/usr/local/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = folder + "/" + name;
+    if (!folder.empty() && access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return "";
+}
+
+}  // namespace khost::sandbox
