@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -117,6 +118,12 @@ Message receive(int socket, int timeout_ms) {
   return message;
 }
 
+// Beside the executable, unless the environment names another (an executable in a folder that the user may not read).
+std::string jail_exec_path() {
+  const char* path = getenv("KHOST_JAIL_EXEC");
+  return path != nullptr ? path : self_directory() + "/khost-jail-exec";
+}
+
 bool readable(int fd, int timeout_ms) {
   pollfd waiting{fd, POLLIN, 0};
   return poll(&waiting, 1, timeout_ms) > 0;
@@ -186,7 +193,7 @@ Status Jail::State::launch(const JailSpec& spec, Route route) {
     data.push_back(std::move(*file));
   }
   const Result<pid_t> child = spawn(
-      bwrap, bubblewrap_arguments(spec, route, self_directory() + "/khost-jail-exec", files, data_fds), fds);
+      bwrap, bubblewrap_arguments(spec, route, jail_exec_path(), files, data_fds), fds);
   if (!child) {
     return child.failure();
   }

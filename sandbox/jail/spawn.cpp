@@ -115,8 +115,20 @@ Result<pid_t> spawn_here(const std::string& program, const std::vector<std::stri
 
 Result<pid_t> spawn(const std::string& program, const std::vector<std::string>& argv,
                     const std::vector<std::pair<int, int>>& fds) {
-  static Keeper* const keeper = new Keeper;  // never destroyed: its thread is the parent of living jails
-  return keeper->call([&] { return spawn_here(program, argv, fds); });
+  // Never destroyed: its thread is the parent of living jails. A forked process has no such thread, and makes its own.
+  static std::mutex mutex;
+  static Keeper* keeper = nullptr;
+  static pid_t owner = 0;
+  Keeper* current = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    if (owner != getpid()) {
+      keeper = new Keeper;
+      owner = getpid();
+    }
+    current = keeper;
+  }
+  return current->call([&] { return spawn_here(program, argv, fds); });
 }
 
 }  // namespace khost::sandbox

@@ -19,6 +19,13 @@ void add(Arguments& arguments, std::initializer_list<std::string> words) {
   arguments.insert(arguments.end(), words);
 }
 
+// The folders above `path`, searchable by everybody: those that bubblewrap makes by itself are 0700 of its user.
+void add_parents(Arguments& arguments, const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    add(arguments, {"--perms", "0755", "--dir", path.substr(0, slash)});
+  }
+}
+
 // Programs and libraries of the system; where /bin, /lib, ... are links into /usr they stay links.
 void add_system(Arguments& arguments) {
   add(arguments, {"--ro-bind", "/usr", "/usr"});
@@ -34,6 +41,7 @@ void add_system(Arguments& arguments) {
 }
 
 void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std::vector<int>& data_fds) {
+  add_parents(arguments, "/etc/");
   // The dynamic linker's tables and Debian's links for cc, c++, ld, awk, ...
   for (const char* path : {"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
                            "/etc/localtime"}) {
@@ -52,7 +60,9 @@ void add_scratch(Arguments& arguments, const JailSpec& spec) {
   }
   // bubblewrap's own defaults are 0755, of half the memory's size, and writable for whoever owns the namespace
   add(arguments, {"--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"});
-  add(arguments, {"--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"});
+  add(arguments, {"--perms", "1777", "--size", size, "--tmpfs", "/tmp"});
+  add_parents(arguments, "/var/tmp");
+  add(arguments, {"--symlink", "/tmp", "/var/tmp"});
 }
 
 void add_binds(Arguments& arguments, const JailSpec& spec) {
@@ -60,10 +70,12 @@ void add_binds(Arguments& arguments, const JailSpec& spec) {
   std::sort(prefixes.begin(), prefixes.end());  // a folder comes before what lies in it
   for (const std::string& prefix : prefixes) {
     if (prefix != "/usr" && prefix.rfind("/usr/", 0) != 0) {
+      add_parents(arguments, prefix);
       add(arguments, {"--ro-bind", prefix, prefix});
     }
   }
   for (const Bind& bind : spec.binds) {
+    add_parents(arguments, bind.target);
     add(arguments, {bind.writable ? "--bind" : "--ro-bind", bind.source, bind.target});
   }
 }
@@ -93,6 +105,7 @@ std::vector<std::string> bubblewrap_arguments(const JailSpec& spec, Route route,
   add_etc(arguments, files, data_fds);
   add_scratch(arguments, spec);
   add_binds(arguments, spec);
+  add_parents(arguments, kJailExecInside);
   add(arguments, {"--ro-bind", jail_exec, kJailExecInside, "--remount-ro", "/", "--", kJailExecInside});
   return arguments;
 }
