@@ -1,0 +1,457 @@
+#include "sandbox/abi/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace khost::sandbox {
+namespace {
+
+constexpr std::size_t kMostLaunches = 4096;
+constexpr std::size_t kMostArguments = 64;
+constexpr std::size_t kMostPieces = 1024;
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;
+
+constexpr std::array<std::pair<const char*, Slot>, 5> kSlots{{{"null", Slot::null},
+                                                              {"input", Slot::input},
+                                                              {"state", Slot::state},
+                                                              {"workspace", Slot::workspace},
+                                                              {"output", Slot::output}}};
+
+Failure bad(const std::string& what) { return {"plan: " + what, "bad_input"}; }
+
+const char* slot_name(Slot slot) {
+  for (const auto& [name, value] : kSlots) {
+    if (value == slot) {
+      return name;
+    }
+  }
+  return "";
+}
+
+Slot slot_of(const std::string& name) {
+  for (const auto& [known, value] : kSlots) {
+    if (name == known) {
+      return value;
+    }
+  }
+  return Slot::none;
+}
+
+bool size_of(const Json& json, std::size_t most, std::size_t& value) {
+  if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)) {
+    return false;
+  }
+  value = json.get<std::size_t>();
+  return value <= most;
+}
+
+bool size_at(const Json& object, const char* key, std::size_t most, std::size_t& value) {
+  const auto found = object.find(key);
+  return found != object.end() && size_of(*found, most, value);
+}
+
+Result<std::vector<std::size_t>> sizes_at(const Json& object, const char* key) {
+  std::vector<std::size_t> result;
+  const auto found = object.find(key);
+  if (found == object.end()) {
+    return result;
+  }
+  if (!found->is_array() || found->size() > kMostPieces) {
+    return bad(std::string(key) + " is a list of at most 1024 sizes in bytes");
+  }
+  for (const Json& element : *found) {
+    std::size_t bytes = 0;
+    if (!size_of(element, kMostBytes, bytes)) {
+      return bad(std::string(key) + " holds something that is no size");
+    }
+    result.push_back(bytes);
+  }
+  return result;
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+Result<PlanArgument> parse_argument(const Json& json) {
+  const std::string role = text_at(json, "role");
+  if (!json.is_object() || role.size() != 1 || std::string_view("rwsWTSH").find(role[0]) == std::string_view::npos) {
+    return bad("an argument has role r, w, s, W, T, S or H");
+  }
+  PlanArgument argument;
+  argument.role = role[0];
+  if (role == "s") {
+    const std::string dtype = text_at(json, "dtype");
+    if (dtype.size() != 1 || !json.contains("value")) {
+      return bad("a scalar has a dtype letter and a value");
+    }
+    argument.type = dtype[0];
+    Result<std::uint64_t> bits = scalar_bits(argument.type, json["value"]);
+    if (!bits) {
+      return bits.failure();
+    }
+    argument.bits = *bits;
+  } else if (role == "r" || role == "w") {
+    argument.slot = slot_of(text_at(json, "slot"));
+    if (argument.slot == Slot::none) {
+      return bad("a pointer has slot input, state, workspace, output or null");
+    }
+    if (argument.slot != Slot::null && (!size_at(json, "index", kMostPieces * 64, argument.index) ||
+                                        !size_at(json, "offset", kMostBytes, argument.offset))) {
+      return bad("a pointer has an index and an offset in bytes");
+    }
+  } else if (role == "W" && json.contains("index")) {
+    argument.slot = Slot::workspace;
+    if (!size_at(json, "index", kMostPieces, argument.index)) {
+      return bad("the index of a workspace is out of range");
+    }
+  }
+  return argument;
+}
+
+Result<Launch> parse_launch(const Json& json) {
+  Launch launch;
+  launch.symbol = text_at(json, "symbol");
+  if (launch.symbol.empty() || launch.symbol.size() > 200 || !json.contains("arguments") ||
+      !json["arguments"].is_array() || json["arguments"].size() > kMostArguments) {
+    return bad("a launch has a symbol and at most 64 arguments");
+  }
+  for (const Json& element : json["arguments"]) {
+    Result<PlanArgument> argument = parse_argument(element);
+    if (!argument) {
+      return Failure{argument.failure().message + " (launch of '" + launch.symbol + "')", "bad_input"};
+    }
+    launch.arguments.push_back(*argument);
+  }
+  return launch;
+}
+
+Json storages_json(const std::vector<Storage>& storages) {
+  Json list = Json::array();
+  for (const Storage& storage : storages) {
+    list.push_back({storage.bytes, storage.offset});
+  }
+  return list;
+}
+
+Result<std::vector<Storage>> parse_storages(const Json& regions, const char* key) {
+  std::vector<Storage> result;
+  if (!regions.is_object() || !regions.contains(key) || !regions[key].is_array()) {
+    return bad(std::string("regions lack ") + key);
+  }
+  for (const Json& pair : regions[key]) {
+    Storage storage;
+    if (!pair.is_array() || pair.size() != 2 || !size_of(pair[0], kMostBytes, storage.bytes) ||
+        !size_of(pair[1], kMostBytes, storage.offset)) {
+      return bad("a storage in regions is a pair of bytes and offset");
+    }
+    result.push_back(storage);
+  }
+  return result;
+}
+
+Json argument_json(const PlanArgument& argument) {
+  Json json{{"role", std::string(1, argument.role)}};
+  if (argument.role == 's') {
+    json["dtype"] = std::string(1, argument.type);
+    json["value"] = {{"bits", argument.bits}};
+  } else if (argument.slot != Slot::none) {
+    json["slot"] = slot_name(argument.slot);
+    json["index"] = argument.index;
+    json["offset"] = argument.offset;
+  }
+  return json;
+}
+
+template <class T>
+std::uint64_t bits_of(T value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <class T>
+Result<std::uint64_t> integer_bits(const Json& value) {
+  if (value.is_boolean()) {
+    return bits_of(static_cast<T>(value.get<bool>() ? 1 : 0));
+  }
+  if (!value.is_number_integer()) {
+    return bad("scalar " + value.dump().substr(0, 40) + " is no integer");
+  }
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max())
+                        : value.get<std::int64_t>() >= 0 ||
+                              (std::numeric_limits<T>::is_signed &&
+                               value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min()));
+  if (!fits) {
+    return bad("scalar " + value.dump() + " does not fit its type");
+  }
+  return bits_of(value.is_number_unsigned() ? static_cast<T>(value.get<std::uint64_t>())
+                                            : static_cast<T>(value.get<std::int64_t>()));
+}
+
+Result<double> real(const Json& value) {
+  if (value.is_number()) {
+    return value.get<double>();
+  }
+  if (value.is_boolean()) {
+    return value.get<bool>() ? 1.0 : 0.0;
+  }
+  for (const auto& [name, number] : {std::pair<const char*, double>{"inf", HUGE_VAL}, {"-inf", -HUGE_VAL}, {"nan", NAN}}) {
+    if (value == name) {
+      return number;
+    }
+  }
+  return bad("scalar " + value.dump(-1, ' ', true).substr(0, 40) + " is no number");
+}
+
+// Elements of one tensor are apart when, from the smallest stride up, each stride steps over all that lies below.
+bool overlaps_itself(const TensorLeaf& leaf) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (std::size_t i = 0; i < leaf.size.size(); i++) {
+    if (leaf.size[i] == 0) {
+      return false;
+    }
+    if (leaf.size[i] > 1) {
+      steps.emplace_back(leaf.stride[i], leaf.size[i]);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) {
+      return true;
+    }
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+std::pair<std::int64_t, std::int64_t> byte_range(const TensorLeaf& leaf) {
+  const std::int64_t element = static_cast<std::int64_t>(dtype_bytes(leaf.dtype));
+  std::int64_t last = leaf.offset;
+  for (std::size_t i = 0; i < leaf.size.size(); i++) {
+    if (leaf.size[i] == 0) {
+      return {0, 0};
+    }
+    last += (leaf.size[i] - 1) * leaf.stride[i];
+  }
+  return {leaf.offset * element, (last + 1) * element};
+}
+
+// Same kinds and keys at the same places; tuple and list are one.
+bool same_shape(const Json& a, const Json& b) {
+  const auto kind = [](const Json& node) {
+    const std::string text = node["kind"].get<std::string>();
+    return text == "list" ? std::string("tuple") : text;
+  };
+  if (kind(a) != kind(b)) {
+    return false;
+  }
+  if (!a.contains("items")) {
+    return kind(a) != "scalar" || a["value"] == b["value"];
+  }
+  if (a["items"].size() != b["items"].size()) {
+    return false;
+  }
+  for (const auto& item : a["items"].items()) {
+    const Json* other = nullptr;
+    if (b["items"].is_array()) {
+      other = &b["items"][static_cast<std::size_t>(std::stoul(item.key()))];
+    } else if (b["items"].contains(item.key())) {
+      other = &b["items"][item.key()];
+    }
+    if (other == nullptr || !same_shape(item.value(), *other)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::uint64_t> scalar_bits(char type, const Json& value) {
+  // What to_json() wrote: exact for every value, also for those that JSON has no number for.
+  if (value.is_object() && value.contains("bits") && value["bits"].is_number_unsigned()) {
+    return value["bits"].get<std::uint64_t>();
+  }
+  switch (type) {
+    case 'f':
+    case 'd': {
+      Result<double> number = real(value);
+      if (!number) {
+        return number.failure();
+      }
+      return type == 'f' ? bits_of(static_cast<float>(*number)) : bits_of(*number);
+    }
+    case '?':
+      return integer_bits<std::uint8_t>(value.is_boolean() ? value : Json(value != Json(0)));
+    case 'b':
+      return integer_bits<std::int8_t>(value);
+    case 'B':
+      return integer_bits<std::uint8_t>(value);
+    case 'h':
+      return integer_bits<std::int16_t>(value);
+    case 'i':
+      return integer_bits<std::int32_t>(value);
+    case 'I':
+      return integer_bits<std::uint32_t>(value);
+    case 'l':
+      return integer_bits<std::int64_t>(value);
+    case 'L':
+      return integer_bits<std::uint64_t>(value);
+    default:
+      return bad("a scalar of type '" + std::string(1, type) + "' cannot be passed: use float, double or an integer");
+  }
+}
+
+Result<Plan> Plan::parse(const Json& json) {
+  if (!json.is_object() || !json.contains("launches") || !json["launches"].is_array() ||
+      json["launches"].size() > kMostLaunches || !json.contains("outputs")) {
+    return bad("at most 4096 launches, and outputs, are required");
+  }
+  Plan plan;
+  for (const Json& element : json["launches"]) {
+    Result<Launch> launch = parse_launch(element);
+    if (!launch) {
+      return launch.failure();
+    }
+    plan.launches.push_back(std::move(*launch));
+  }
+  Result<std::vector<std::size_t>> pieces = sizes_at(json, "workspace");
+  Result<std::vector<std::size_t>> outputs = sizes_at(json, "output_storages");
+  if (!pieces || !outputs) {
+    return pieces ? outputs.failure() : pieces.failure();
+  }
+  plan.workspace = *pieces;
+  Json storages = Json::array();
+  for (const Storage& storage : lay_out(*outputs)) {
+    storages.push_back({{"bytes", storage.bytes}, {"offset", storage.offset}});
+  }
+  Result<Manifest> manifest = Manifest::parse({{"storages", std::move(storages)}, {"tree", json["outputs"]}});
+  if (!manifest) {
+    return manifest.failure();
+  }
+  plan.outputs = std::move(*manifest);
+  if (json.contains("regions")) {
+    for (auto [key, into] : {std::pair{"inputs", &plan.regions.inputs}, std::pair{"state", &plan.regions.state},
+                             std::pair{"outputs", &plan.regions.outputs}}) {
+      Result<std::vector<Storage>> parsed = parse_storages(json["regions"], key);
+      if (!parsed) {
+        return parsed.failure();
+      }
+      *into = std::move(*parsed);
+    }
+  }
+  return plan;
+}
+
+Json Plan::to_json() const {
+  Json list = Json::array();
+  for (const Launch& launch : launches) {
+    Json arguments = Json::array();
+    for (const PlanArgument& argument : launch.arguments) {
+      arguments.push_back(argument_json(argument));
+    }
+    list.push_back({{"symbol", launch.symbol}, {"arguments", std::move(arguments)}});
+  }
+  Json output_bytes = Json::array();
+  for (const Storage& storage : outputs.storages) {
+    output_bytes.push_back(storage.bytes);
+  }
+  return {{"launches", std::move(list)},
+          {"workspace", workspace},
+          {"outputs", outputs.tree},
+          {"output_storages", std::move(output_bytes)},
+          {"regions",
+           {{"inputs", storages_json(regions.inputs)},
+            {"state", storages_json(regions.state)},
+            {"outputs", storages_json(regions.outputs)}}}};
+}
+
+Status Plan::bind(const Signatures& signatures, const Manifest& inputs, const Manifest& state) {
+  regions = {inputs.storages, state.storages, outputs.storages};
+  const auto bytes_of = [&](Slot slot, std::size_t index) -> std::size_t {
+    const std::vector<Storage>* region = slot == Slot::input    ? &regions.inputs
+                                         : slot == Slot::state  ? &regions.state
+                                         : slot == Slot::output ? &regions.outputs
+                                                                : nullptr;
+    if (region != nullptr) {
+      return index < region->size() ? (*region)[index].bytes : 0;
+    }
+    return index < workspace.size() ? workspace[index] : 0;
+  };
+  const auto count_of = [&](Slot slot) {
+    return slot == Slot::input    ? regions.inputs.size()
+           : slot == Slot::state  ? regions.state.size()
+           : slot == Slot::output ? regions.outputs.size()
+                                  : workspace.size();
+  };
+  for (Launch& launch : launches) {
+    const auto found = signatures.find(launch.symbol);
+    if (found == signatures.end()) {
+      return bad("no launcher '" + launch.symbol + "' is exported");
+    }
+    Result<std::vector<SignatureArgument>> signature = parse_signature(found->second);
+    if (!signature) {
+      return signature.failure();
+    }
+    if (signature->size() != launch.arguments.size()) {
+      return bad("'" + launch.symbol + "' takes " + std::to_string(signature->size()) + " arguments, the plan has " +
+                 std::to_string(launch.arguments.size()));
+    }
+    for (std::size_t i = 0; i < launch.arguments.size(); i++) {
+      PlanArgument& argument = launch.arguments[i];
+      const SignatureArgument& wanted = (*signature)[i];
+      const std::string place = "argument " + std::to_string(i + 1) + " of '" + launch.symbol + "'";
+      if (argument.role != wanted.role || (argument.role == 's' && argument.type != wanted.type)) {
+        return bad(place + " has another role or type than the launcher's signature");
+      }
+      argument.type = wanted.type;
+      if (argument.slot == Slot::none || argument.slot == Slot::null) {
+        continue;
+      }
+      if (argument.role == 'w' && (argument.slot == Slot::input || argument.slot == Slot::state)) {
+        return bad(place + " writes into an input or a weight");
+      }
+      if (argument.index >= count_of(argument.slot) || argument.offset > bytes_of(argument.slot, argument.index)) {
+        return bad(place + " lies outside its region");
+      }
+    }
+  }
+  return ok();
+}
+
+Status match_outputs(const Manifest& outputs, const Manifest& expected) {
+  if (!same_shape(outputs.tree, expected.tree)) {
+    return bad("forward returns another structure than the reference's");
+  }
+  for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
+    const TensorLeaf& leaf = outputs.tensors[i];
+    const TensorLeaf& wanted = expected.tensors[i];
+    const std::string name = leaf.path.empty() ? "the output" : "output " + leaf.path;
+    if (leaf.dtype != wanted.dtype) {
+      return bad(name + " is " + leaf.dtype + ", the reference's is " + wanted.dtype);
+    }
+    if (leaf.size != wanted.size) {
+      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " + Json(wanted.size).dump());
+    }
+    if (overlaps_itself(leaf)) {
+      return bad(name + " has elements that share memory");
+    }
+    const auto range = byte_range(leaf);
+    for (std::size_t k = 0; k < i; k++) {
+      const auto other = byte_range(outputs.tensors[k]);
+      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second && other.first < range.second) {
+        return bad(name + " shares memory with another output");
+      }
+    }
+  }
+  return ok();
+}
+
+}  // namespace khost::sandbox
