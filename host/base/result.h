@@ -27,6 +27,8 @@ class [[nodiscard]] Result {
   const Failure& failure() const { return std::get<1>(state_); }
   T* operator->() { return &value(); }
   T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
 
  private:
   std::variant<T, Failure> state_;
