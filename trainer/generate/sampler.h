@@ -1,0 +1,31 @@
+// Draws tokens. Every request owns its random stream, so that what it draws does not depend on its neighbours.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/model/weights.h"
+
+namespace khost::trainer {
+
+// splitmix64: eight bytes of state, saved with a checkpoint as they are.
+struct RandomStream {
+  uint64_t state;
+  uint64_t next();
+  double uniform();  // [0, 1)
+};
+
+struct Draw {
+  double temperature;  // 0: the most likely token
+  RandomStream* random;
+};
+
+struct Drawn {
+  int32_t token;
+  float logp;  // under the distribution that was drawn from; under temperature 1 for the most likely token
+};
+
+// One token for each hidden row.
+std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, const std::vector<Draw>& draws);
+
+}  // namespace khost::trainer

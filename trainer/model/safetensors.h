@@ -1,0 +1,53 @@
+// Reads and writes safetensors files: 8 bytes of header length, a JSON header, raw little-endian data. Nothing in a
+// file is executed; lengths and offsets are checked against the file before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/base/result.h"
+
+namespace khost::trainer {
+
+struct StoredTensor {
+  std::string dtype;  // F32, F16, BF16, I64, ...
+  std::vector<int64_t> shape;
+  std::string_view bytes;
+};
+
+// A file mapped for reading; the views in `tensors` live as long as the object.
+class SafeTensors {
+ public:
+  static Result<SafeTensors> open(const std::string& path);
+  SafeTensors(SafeTensors&& other) noexcept;
+  SafeTensors& operator=(SafeTensors&&) = delete;
+  ~SafeTensors();
+
+  const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  // The named tensor as fp32 (from F32, F16 or BF16) when its shape is `shape`.
+  Result<std::vector<float>> read_floats(const std::string& name, const std::vector<int64_t>& shape) const;
+
+ private:
+  SafeTensors() = default;
+  void* map_ = nullptr;
+  size_t length_ = 0;
+  std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+struct FloatTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  const float* data;
+};
+
+// Writes fp32 tensors in the given order. The caller renames; nothing is visible under another name before.
+Status write_safetensors(const std::string& path, const std::vector<FloatTensor>& tensors,
+                         const std::map<std::string, std::string>& metadata);
+
+}  // namespace khost::trainer

@@ -1,0 +1,212 @@
+// tokenizer.json in and out.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+#include "trainer/model/tokenizer.h"
+
+namespace khost::trainer {
+namespace {
+
+void append_utf8(std::string& out, int code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else {
+    out += static_cast<char>(0xc0 | code >> 6);
+    out += static_cast<char>(0x80 | (code & 0x3f));
+  }
+}
+
+// Printable Latin-1 bytes stand for themselves, the others for the characters from 256 on, in byte order.
+std::array<int, 256> printable_codes() {
+  std::array<int, 256> codes = {};
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    codes[static_cast<size_t>(byte)] = printable ? byte : next++;
+  }
+  return codes;
+}
+
+const std::array<int, 256>& codes() {
+  static const std::array<int, 256> table = printable_codes();
+  return table;
+}
+
+std::runtime_error bad(const std::string& message) { return std::runtime_error(message); }
+
+void refuse_unknown(const Json& json) {
+  if (const auto normalizer = json.find("normalizer"); normalizer != json.end() && !normalizer->is_null()) {
+    throw bad("normalizer " + normalizer->value("type", "?") + " is not supported");
+  }
+  const Json& model = json.at("model");
+  if (model.value("type", "BPE") != "BPE") {
+    throw bad("model type " + model["type"].get<std::string>() + ", expected BPE");
+  }
+  if (model.value("byte_fallback", false)) {
+    throw bad("byte_fallback is not supported, expected a byte-level vocabulary");
+  }
+}
+
+std::vector<SpecialToken> read_specials(const Json& json) {
+  std::vector<SpecialToken> specials;
+  for (const Json& token : json.value("added_tokens", Json::array())) {
+    specials.push_back({token.at("content").get<std::string>(), token.at("id").get<int32_t>()});
+  }
+  return specials;
+}
+
+std::vector<std::string> read_pieces(const Json& vocabulary, const std::vector<SpecialToken>& specials) {
+  std::vector<std::string> pieces;
+  const auto place = [&](int64_t id) -> std::string& {
+    if (id < 0 || id > (1 << 24)) {
+      throw bad("token id " + std::to_string(id) + " is out of range");
+    }
+    pieces.resize(std::max<size_t>(pieces.size(), static_cast<size_t>(id) + 1));
+    return pieces[static_cast<size_t>(id)];
+  };
+  for (const auto& [text, id] : vocabulary.items()) {
+    std::string bytes;
+    if (!printable_to_bytes(text, bytes)) {
+      bytes = text;  // an added token listed in the vocabulary, written as it is
+    }
+    place(id.get<int64_t>()) = bytes;
+  }
+  for (const SpecialToken& special : specials) {
+    place(special.id) = special.text;
+  }
+  return pieces;
+}
+
+// A merge is "a b" in older files and ["a", "b"] in newer ones.
+std::vector<std::pair<int32_t, int32_t>> read_merges(const Json& merges, const Json& vocabulary) {
+  std::vector<std::pair<int32_t, int32_t>> out;
+  for (const Json& merge : merges) {
+    std::string a;
+    std::string b;
+    if (merge.is_array()) {
+      a = merge.at(0).get<std::string>();
+      b = merge.at(1).get<std::string>();
+    } else {
+      const std::string text = merge.get<std::string>();
+      const size_t space = text.find(' ');
+      a = text.substr(0, space);
+      b = text.substr(std::min(space, text.size() - 1) + 1);
+    }
+    out.emplace_back(vocabulary.at(a).get<int32_t>(), vocabulary.at(b).get<int32_t>());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string bytes_to_printable(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    append_utf8(out, codes()[static_cast<unsigned char>(byte)]);
+  }
+  return out;
+}
+
+bool printable_to_bytes(std::string_view text, std::string& bytes) {
+  static const std::array<int, 512> table = [] {
+    std::array<int, 512> inverse;
+    inverse.fill(-1);
+    for (int byte = 0; byte < 256; ++byte) {
+      inverse[static_cast<size_t>(codes()[static_cast<size_t>(byte)])] = byte;
+    }
+    return inverse;
+  }();
+  bytes.clear();
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned code = static_cast<unsigned char>(text[i]);
+    if (code >= 0x80) {
+      if ((code & 0xe0) != 0xc0 || i + 1 >= text.size()) {
+        return false;
+      }
+      code = (code & 0x1f) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f);
+    }
+    if (code >= table.size() || table[code] < 0) {
+      return false;
+    }
+    bytes += static_cast<char>(table[code]);
+  }
+  return true;
+}
+
+Result<Tokenizer> Tokenizer::load(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return Failure{"open " + path + ": " + std::strerror(errno), "io"};
+  }
+  Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    return Failure{path + " is no JSON", "bad_input"};
+  }
+  Result<Tokenizer> made = from_json(json);
+  if (!made) {
+    return Failure{path + ": " + made.failure().message, made.failure().code};
+  }
+  return made;
+}
+
+Result<Tokenizer> Tokenizer::from_json(const Json& json) {
+  try {
+    refuse_unknown(json);
+    const Json& model = json.at("model");
+    std::vector<SpecialToken> specials = read_specials(json);
+    std::vector<std::string> pieces = read_pieces(model.at("vocab"), specials);
+    return build(std::move(pieces), read_merges(model.at("merges"), model.at("vocab")), std::move(specials),
+                 json.value("pre_tokenizer", Json()), model.value("ignore_merges", false));
+  } catch (const std::exception& error) {
+    return Failure{std::string("tokenizer: ") + error.what(), "bad_input"};
+  }
+}
+
+Json Tokenizer::to_json() const {
+  Json vocabulary = Json::object();
+  for (size_t id = 0; id < pieces_.size(); ++id) {
+    if (!pieces_[id].empty()) {
+      vocabulary[is_special_[id] ? pieces_[id] : bytes_to_printable(pieces_[id])] = id;
+    }
+  }
+  Json merges = Json::array();
+  for (const auto& [a, b] : merge_list_) {
+    merges.push_back({bytes_to_printable(pieces_[static_cast<size_t>(a)]),
+                      bytes_to_printable(pieces_[static_cast<size_t>(b)])});
+  }
+  std::vector<SpecialToken> by_id = specials_;
+  std::sort(by_id.begin(), by_id.end(), [](const SpecialToken& a, const SpecialToken& b) { return a.id < b.id; });
+  Json added = Json::array();
+  for (const SpecialToken& token : by_id) {
+    added.push_back({{"id", token.id}, {"content", token.text}, {"single_word", false}, {"lstrip", false},
+                     {"rstrip", false}, {"normalized", false}, {"special", true}});
+  }
+  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer_json_},
+          {"post_processor", nullptr},
+          {"decoder", byte_level},
+          {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
+                     {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false},
+                     {"ignore_merges", ignore_merges_}, {"vocab", vocabulary}, {"merges", merges}}}};
+}
+
+Status Tokenizer::save(const std::string& path) const {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << to_json().dump(1) << "\n";
+  out.close();
+  if (!out) {
+    return Failure{"write " + path + ": " + std::strerror(errno), "io"};
+  }
+  return ok();
+}
+
+}  // namespace khost::trainer

@@ -1,0 +1,46 @@
+#include "trainer/model/transformer.h"
+
+#include <cmath>
+
+#include "trainer/model/functions.h"
+
+namespace khost::trainer {
+namespace {
+
+at::Tensor attention(const Weights& w, const at::Tensor& qkv_N, const HeadShape& shape) {
+  Heads heads = split_heads(qkv_N, w.cosine, w.sine, shape);
+  const int64_t group = shape.heads / shape.kv_heads;
+  if (group > 1) {
+    heads.k_BHTD = heads.k_BHTD.repeat_interleave(group, 1);
+    heads.v_BHTD = heads.v_BHTD.repeat_interleave(group, 1);
+  }
+  const at::Tensor out_BHTD =
+      at::scaled_dot_product_attention(heads.q_BHTD, heads.k_BHTD, heads.v_BHTD, {}, 0.0, /*is_causal=*/true);
+  return out_BHTD.transpose(1, 2).reshape({shape.batch * shape.time, shape.heads * shape.width});
+}
+
+}  // namespace
+
+at::Tensor finish_layer(const Weights& w, const Layer& layer, const at::Tensor& x_NC,
+                        const at::Tensor& attention_NC) {
+  const at::Tensor middle_NC = at::addmm(x_NC, attention_NC, layer.attention_out.t());
+  const at::Tensor gate_up_NM = at::linear(rms_norm(middle_NC, layer.norm_mlp, w.config.norm_epsilon), layer.gate_up);
+  return at::addmm(middle_NC, swiglu(gate_up_NM), layer.mlp_out.t());
+}
+
+at::Tensor hidden_states(const Weights& w, const at::Tensor& tokens_BT) {
+  const ModelConfig& c = w.config;
+  const HeadShape shape{tokens_BT.size(0), tokens_BT.size(1), c.heads, c.kv_heads, c.head_width};
+  at::Tensor x_NC = at::embedding(w.embedding, tokens_BT.reshape({-1}));
+  for (const Layer& layer : w.layers) {
+    const at::Tensor qkv_N = at::linear(rms_norm(x_NC, layer.norm_attention, c.norm_epsilon), layer.qkv, layer.qkv_bias);
+    x_NC = finish_layer(w, layer, x_NC, attention(w, qkv_N, shape));
+  }
+  return rms_norm(x_NC, w.final_norm, c.norm_epsilon);
+}
+
+at::Tensor values(const Weights& w, const at::Tensor& hidden_NC) {
+  return at::linear(hidden_NC, w.value_head, w.value_bias).squeeze(1);
+}
+
+}  // namespace khost::trainer

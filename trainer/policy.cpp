@@ -1,0 +1,60 @@
+#include "trainer/policy.h"
+
+#include "trainer/generate/engine.h"
+#include "trainer/model/functions.h"
+#include "trainer/model/transformer.h"
+#include "trainer/network.h"
+
+namespace khost::trainer {
+
+Policy::Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer,
+               const EngineOptions& options)
+    : network_(std::move(network)),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      engine_(std::make_unique<Engine>(network_, options)) {}
+
+Policy::~Policy() = default;
+
+uint64_t Policy::generate(std::vector<int32_t> prompt, GenerateOptions options, Done done) {
+  return engine_->submit(std::move(prompt), std::move(options), std::move(done));
+}
+
+void Policy::cancel(uint64_t id) { engine_->cancel(id); }
+
+Result<std::vector<float>> Policy::logprobs(const std::vector<int32_t>& tokens, double temperature) const {
+  const int64_t count = static_cast<int64_t>(tokens.size());
+  if (count < 1 || count > network_->weights.config.positions) {
+    return Failure{"logprobs: expected 1 to " + std::to_string(network_->weights.config.positions) + " tokens", "limit"};
+  }
+  at::Tensor ids = at::empty({1, count}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t token = tokens[static_cast<size_t>(i)];
+    if (token < 0 || token >= network_->weights.config.vocabulary) {
+      return Failure{"logprobs: token " + std::to_string(token) + " is outside the vocabulary", "bad_input"};
+    }
+    ids.data_ptr<int64_t>()[i] = token;
+  }
+  std::vector<float> out(tokens.size(), 0.0f);
+  if (count == 1) {
+    return out;
+  }
+  const at::NoGradGuard no_grad;
+  const ReadWeights reading(network_->gate);
+  const at::Tensor hidden_NC = hidden_states(network_->weights, ids);
+  const TokenScores scores = score_tokens(hidden_NC.narrow(0, 0, count - 1), network_->weights.vocabulary_weight(),
+                                          ids.view({count}).narrow(0, 1, count - 1), temperature);
+  std::copy_n(scores.logp_N.const_data_ptr<float>(), count - 1, out.begin() + 1);
+  return out;
+}
+
+uint64_t Policy::version() const {
+  const ReadWeights reading(network_->gate);
+  return network_->version;
+}
+
+int64_t Policy::end_token() const { return network_->weights.config.end_token; }
+int64_t Policy::positions() const { return network_->weights.config.positions; }
+EngineStats Policy::stats() const { return engine_->stats(); }
+
+}  // namespace khost::trainer

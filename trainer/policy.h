@@ -1,0 +1,72 @@
+// A model that answers: tokenizer, weights and the engine that draws. Free of LibTorch headers. Methods may be called
+// from any thread; those that compute (logprobs) block, generate answers later.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/base/result.h"
+#include "trainer/model/tokenizer.h"
+
+namespace khost::trainer {
+
+class Engine;
+struct Network;
+
+struct GenerateOptions {
+  int64_t max_tokens = 256;
+  double temperature = 1;  // 0: greedy
+  uint64_t seed = 0;
+  std::vector<int32_t> stop;  // token ids that end a sequence; the one drawn is the last token
+};
+
+struct Completion {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;  // of each drawn token, under the temperature it was drawn with
+  std::string finish;           // stop | length
+  uint64_t version = 0;         // of the weights that drew it
+};
+
+struct EngineOptions {
+  int64_t slots = 64;
+  int64_t positions = 0;        // longest sequence; 0: the model's
+  int64_t prompt_tokens = 512;  // prompt tokens read in one step
+  std::string lease_path;       // taken shared around every step; empty: none
+};
+
+struct EngineStats {
+  uint64_t requests = 0, steps = 0;
+  uint64_t drawn_tokens = 0, prompt_tokens = 0, reused_tokens = 0;
+  double busy_s = 0;
+};
+
+class Policy {
+ public:
+  using Done = std::function<void(Result<Completion>)>;
+
+  Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options);
+  ~Policy();
+
+  uint64_t generate(std::vector<int32_t> prompt, GenerateOptions options, Done done);
+  void cancel(uint64_t id);
+
+  // Log-probability of every token given those before it; the first is 0.
+  Result<std::vector<float>> logprobs(const std::vector<int32_t>& tokens, double temperature) const;
+
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when the model has none
+  uint64_t version() const;
+  int64_t end_token() const;
+  int64_t positions() const;
+  EngineStats stats() const;
+
+ private:
+  std::shared_ptr<Network> network_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  EngineOptions options_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace khost::trainer
