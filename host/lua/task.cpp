@@ -1,0 +1,245 @@
+#include "host/lua/task.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cstdio>
+
+namespace khost::lua {
+namespace {
+
+constexpr const char* kTasksKey = "khost.tasks";
+
+constexpr const char* kSettle = R"lua(
+local cancelled = ...
+local function settle(ok, ...)
+  if ok then return ... end
+  -- Level 2 is the script that called the waiting function; the cancellation value carries no position.
+  error((...), (...) == cancelled and 0 or 2)
+end
+return function(native)
+  return function(...) return settle(native(...)) end
+end
+)lua";
+
+}  // namespace
+
+Tasks::Tasks(boost::asio::io_context& io, lua_State* main) : io_(io), main_(main) {
+  lua_pushlightuserdata(main, this);
+  lua_setfield(main, LUA_REGISTRYINDEX, kTasksKey);
+}
+
+Tasks& Tasks::of(lua_State* L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, kTasksKey);
+  auto* tasks = static_cast<Tasks*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  return *tasks;
+}
+
+void Tasks::post(std::function<void()> body) {
+  posted_++;
+  boost::asio::post(io_, [this, body = std::move(body)] {
+    posted_--;
+    body();
+  });
+}
+
+uint64_t Tasks::spawn(lua_State* L, std::string name) {
+  const uint64_t id = ++last_id_;
+  Task task;
+  task.name = std::move(name);
+  task.thread = lua_newthread(L);
+  task.reference = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_xmove(L, task.thread, 1);
+  ids_[task.thread] = id;
+  tasks_.emplace(id, std::move(task));
+  post([this, id] {
+    const auto found = tasks_.find(id);
+    if (found != tasks_.end() && !found->second.started) {
+      resume(id, [](lua_State*) { return 0; });
+    }
+  });
+  return id;
+}
+
+uint64_t Tasks::current(lua_State* L) const {
+  const auto found = ids_.find(L);
+  return found == ids_.end() ? 0 : found->second;
+}
+
+Tasks::Ticket Tasks::suspend(lua_State* L, bool parked) {
+  const uint64_t id = current(L);
+  if (id == 0) {
+    throw ArgError("this call waits: use it inside a task (sched.spawn), not in a coroutine or at load time");
+  }
+  if (!lua_isyieldable(L)) {
+    throw ArgError("this call waits: not possible inside sort, gsub, require or a metamethod called from C");
+  }
+  Task& task = tasks_.at(id);
+  task.waiting = true;
+  task.parked = parked;
+  waiting_++;
+  parked_ += parked;
+  return {id, ++task.ticket};
+}
+
+void Tasks::settle_wait(Task& task) {
+  if (task.waiting) {
+    task.waiting = false;
+    waiting_--;
+    parked_ -= task.parked;
+    task.parked = false;
+  }
+  task.clean_up = nullptr;
+  task.ticket++;
+}
+
+void Tasks::revoke(Ticket ticket) {
+  const auto found = tasks_.find(ticket.task);
+  if (found != tasks_.end() && found->second.ticket == ticket.number) {
+    settle_wait(found->second);
+  }
+}
+
+void Tasks::on_cancel(Ticket ticket, std::function<void()> clean_up) {
+  const auto found = tasks_.find(ticket.task);
+  if (found != tasks_.end() && found->second.ticket == ticket.number) {
+    found->second.clean_up = std::move(clean_up);
+  }
+}
+
+void Tasks::answer(Ticket ticket, Push push) {
+  post([this, ticket, push = std::move(push)] {
+    const auto found = tasks_.find(ticket.task);
+    if (found == tasks_.end() || found->second.ticket != ticket.number || !found->second.waiting) {
+      return;  // cancelled meanwhile
+    }
+    settle_wait(found->second);
+    resume(ticket.task, push);
+  });
+}
+
+bool Tasks::unpark(uint64_t id) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || !found->second.parked) {
+    return false;
+  }
+  answer({id, found->second.ticket}, [](lua_State* L) {
+    lua_pushboolean(L, true);
+    return 1;
+  });
+  return true;
+}
+
+bool Tasks::cancel(uint64_t id) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end()) {
+    return false;
+  }
+  Task& task = found->second;
+  if (!task.started) {
+    end(id);
+    return true;
+  }
+  if (!task.waiting) {
+    return false;  // it runs: it is the caller, which ends itself by raising
+  }
+  const auto clean_up = std::move(task.clean_up);
+  settle_wait(task);
+  // Waiting again, for the resumption that raises: until then nobody else may answer.
+  task.waiting = true;
+  waiting_++;
+  if (clean_up) {
+    clean_up();
+  }
+  answer({id, task.ticket}, [](lua_State* L) {
+    lua_pushboolean(L, false);
+    lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
+    return 2;
+  });
+  return true;
+}
+
+void Tasks::resume(uint64_t id, const Push& push) {
+  Task& task = tasks_.at(id);
+  lua_State* thread = task.thread;
+  task.started = true;
+  luaL_checkstack(thread, 8, "resume");
+  const int count = push(thread);
+  resumes_++;
+  running_ = true;
+  resumed_at_ = std::chrono::steady_clock::now();
+  const int status = lua_resume(thread, count);
+  const std::chrono::duration<double> ran = std::chrono::steady_clock::now() - resumed_at_;
+  running_ = false;
+  longest_run_s_ = std::max(longest_run_s_, ran.count());
+  if (status == LUA_YIELD) {
+    if (tasks_.at(id).waiting) {
+      return;
+    }
+    // A bare coroutine.yield: nothing would ever resume it.
+    std::fprintf(stderr, "khost: task '%s' called coroutine.yield: only functions that wait may suspend a task\n%s\n",
+                 name(id).c_str(), trace(id).c_str());
+  } else if (status != 0) {
+    // The scheduler's own protected call catches a script's errors; what arrives here escaped it.
+    luaL_traceback(main_, thread, lua_tostring(thread, -1), 0);
+    std::fprintf(stderr, "khost: task '%s' failed: %s\n", name(id).c_str(), lua_tostring(main_, -1));
+    lua_pop(main_, 1);
+  }
+  end(id);
+}
+
+void Tasks::end(uint64_t id) {
+  const auto found = tasks_.find(id);
+  settle_wait(found->second);
+  ids_.erase(found->second.thread);
+  luaL_unref(main_, LUA_REGISTRYINDEX, found->second.reference);
+  tasks_.erase(found);
+}
+
+std::string Tasks::name(uint64_t id) const {
+  const auto found = tasks_.find(id);
+  return found == tasks_.end() ? "" : found->second.name;
+}
+
+std::string Tasks::trace(uint64_t id) const {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end()) {
+    return "";
+  }
+  luaL_traceback(main_, found->second.thread, nullptr, 0);
+  std::string text = lua_tostring(main_, -1);
+  lua_pop(main_, 1);
+  return text;
+}
+
+bool Tasks::deadlocked() const { return !tasks_.empty() && posted_ == 0 && parked_ == tasks_.size(); }
+
+std::string Tasks::deadlock_report() const {
+  std::string text = "deadlock: every task waits for another\n";
+  for (const auto& [id, task] : tasks_) {
+    text += "task '" + task.name + "'\n" + trace(id) + "\n";
+  }
+  return text;
+}
+
+void open_tasks(lua_State* L) {
+  // The unique value that a cancelled wait raises; printed, it says what it is.
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushcfunction(L, [](lua_State* state) {
+    lua_pushliteral(state, "cancelled");
+    return 1;
+  });
+  lua_setfield(L, -2, "__tostring");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
+  if (luaL_loadbuffer(L, kSettle, std::char_traits<char>::length(kSettle), "=waiting call") != 0) {
+    throw std::runtime_error(lua_tostring(L, -1));
+  }
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.settled");
+}
+
+}  // namespace khost::lua
