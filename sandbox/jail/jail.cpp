@@ -331,6 +331,14 @@ void Jail::thaw() {
   signal_through(state_->main_fd, SIGCONT);
 }
 
+void Jail::signal(int number) { signal_through(state_->main_fd, number); }
+
+void Jail::signal_children(int number, double since_s) {
+  if (!state_->exit) {
+    signal_descendants(state_->main, number, since_s);
+  }
+}
+
 std::optional<Exit> Jail::poll() {
   state_->reap(false);
   return state_->exit;

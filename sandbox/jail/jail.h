@@ -58,6 +58,9 @@ class Jail {
   void freeze();
   void thaw();
 
+  void signal(int number);                // to the main program only
+  // To what the main program started at `since_s` (seconds of CLOCK_BOOTTIME) or later, and to their children.
+  void signal_children(int number, double since_s);
   std::optional<Exit> poll();             // the exit once the program ended and its tree is gone
   int exit_fd() const;                    // becomes readable at the end; for event loops
   Exit wait(Deadline deadline);           // kills the tree at the deadline, then timed_out

@@ -146,10 +146,13 @@ std::string clean_output(std::string_view text) {
   return clean;
 }
 
-std::string cut_middle(std::string_view text, size_t limit_bytes) {
-  HeadTail kept(limit_bytes);
-  kept.add(text);
-  return kept.text();
+std::string cut_middle(std::string_view text, size_t limit_bytes, size_t dropped_before) {
+  if (text.size() <= limit_bytes) {
+    return std::string(text);
+  }
+  const size_t tail = limit_bytes / 2;
+  const size_t head = limit_bytes - tail;
+  return joined(text.substr(0, head), text.size() - limit_bytes + dropped_before, text.substr(text.size() - tail));
 }
 
 }  // namespace khost::sandbox

@@ -30,7 +30,8 @@ class HeadTail {
 // UTF-8 and NUL bytes become U+FFFD.
 std::string clean_output(std::string_view text);
 
-// At most `limit_bytes`, the middle replaced by a line that says how many bytes fell out.
-std::string cut_middle(std::string_view text, size_t limit_bytes);
+// At most `limit_bytes`, the middle replaced by a line that says how many bytes fell out, counting those that
+// were dropped from this middle before.
+std::string cut_middle(std::string_view text, size_t limit_bytes, size_t dropped_before = 0);
 
 }  // namespace khost::sandbox

@@ -1,10 +1,13 @@
 #include "sandbox/jail/tree.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,9 +30,26 @@ std::vector<pid_t> children_of(pid_t pid) {
   return found;
 }
 
+// Seconds after boot at which a process began; a large number when it is gone.
+double began_s(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) {
+    return 1e18;
+  }
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) {
+    fields >> field;
+  }
+  return static_cast<double>(atoll(field.c_str())) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
-void signal_descendants(pid_t root, int signal) {
+void signal_descendants(pid_t root, int signal, double since_s) {
   std::set<pid_t> signalled;
   for (int pass = 0; pass < kMostPasses; ++pass) {
     bool grown = false;
@@ -39,7 +59,7 @@ void signal_descendants(pid_t root, int signal) {
       open.pop_back();
       for (const pid_t child : children_of(parent)) {
         open.push_back(child);
-        if (signalled.insert(child).second) {
+        if (signalled.insert(child).second && (since_s <= 0 || began_s(child) >= since_s)) {
           ::kill(child, signal);
           grown = true;
         }

@@ -6,7 +6,8 @@
 namespace khost::sandbox {
 
 // Sends `signal` to every descendant of `root`, not to root itself, and looks again until no new one appears: a
-// process may fork until it is stopped, and orphans move to the root.
-void signal_descendants(pid_t root, int signal);
+// process may fork until it is stopped, and orphans move to process 1. Only to those that began at `since_s` (seconds
+// of CLOCK_BOOTTIME, to 10 ms) or later.
+void signal_descendants(pid_t root, int signal, double since_s = 0);
 
 }  // namespace khost::sandbox
