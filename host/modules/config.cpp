@@ -207,7 +207,12 @@ Json schema(Json fields) {
 
 }  // namespace
 
+}  // namespace khost::lua
+
+namespace khost::modules {
+
 void open_config(lua_State* L) {
+  using namespace lua;
   lua_newtable(L);
   add(L, {def<load>("load"), def<get>("get"), def<plain>("plain"), raw("show", show), def<diff_config>("diff"),
           def<parse>("parse"), def<presets>("presets"), def<nearest>("nearest"), def<number>("number"),
@@ -215,4 +220,4 @@ void open_config(lua_State* L) {
           def<list>("list"), def<group>("group"), def<schema>("schema")});
 }
 
-}  // namespace khost::lua
+}  // namespace khost::modules

@@ -67,7 +67,12 @@ void print(std::string text) {
 
 }  // namespace
 
+}  // namespace khost::lua
+
+namespace khost::modules {
+
 void open_log(lua_State* L) {
+  using namespace lua;
   add_class<Logger>(L, {def<logger_event<Level::debug>>("debug"), def<logger_event<Level::info>>("info"),
                         def<logger_event<Level::warn>>("warn"), def<logger_event<Level::error>>("error")});
   lua_newtable(L);
@@ -76,4 +81,4 @@ void open_log(lua_State* L) {
           def<metric>("metric"), def<print>("print")});
 }
 
-}  // namespace khost::lua
+}  // namespace khost::modules

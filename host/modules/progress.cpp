@@ -20,10 +20,15 @@ void finish(std::shared_ptr<Bar> bar, std::optional<std::string> text) { bar->fi
 
 }  // namespace
 
+}  // namespace khost::lua
+
+namespace khost::modules {
+
 void open_progress(lua_State* L) {
+  using namespace lua;
   add_class<Bar>(L, {def<bar_add>("add"), def<note>("note"), def<finish>("finish")});
   lua_newtable(L);
   add(L, {def<begin>("begin")});
 }
 
-}  // namespace khost::lua
+}  // namespace khost::modules

@@ -344,7 +344,12 @@ int term(lua_State* L) {
 
 }  // namespace
 
+}  // namespace khost::lua
+
+namespace khost::modules {
+
 void open_rewards(lua_State* L) {
+  using namespace lua;
   add_class<Curve>(L, {def<at>("at")});
   add_class<RewardSchedule>(L, {raw("score", score), def<weights>("weights"), def<scheme_name>("scheme"),
                                 def<counts>("counts")});
@@ -354,4 +359,4 @@ void open_rewards(lua_State* L) {
           raw("filter", filter)});
 }
 
-}  // namespace khost::lua
+}  // namespace khost::modules

@@ -179,7 +179,12 @@ void close(StorePtr store) { store->close(); }
 
 }  // namespace
 
+}  // namespace khost::lua
+
+namespace khost::modules {
+
 void open_store(lua_State* L) {
+  using namespace lua;
   add_class<Store>(
       L, {def<append>("append"), def<put>("put"), def<get>("get"), def<list>("list"), raw("each", each),
           def<count>("count"), def<query>("query"), raw("transaction", transaction),
@@ -190,4 +195,4 @@ void open_store(lua_State* L) {
   add(L, {def<create>("create"), def<open>("open"), def<find>("find"), def<runs>("runs")});
 }
 
-}  // namespace khost::lua
+}  // namespace khost::modules

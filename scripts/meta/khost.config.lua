@@ -35,6 +35,11 @@ function config.load(options) end
 ---@return any
 function config.get(c, name, default) end
 
+--- A copy whose absent keys read as nil, for code that looks for optional ones.
+---@param c table
+---@return table
+function config.plain(c) end
+
 --- One line a key with its value and where the value came from.
 ---@param c table   what `config.load` returned
 ---@return string

@@ -1,0 +1,26 @@
+-- The paper's ablation "without robust reward" (section 4.3.2): the raw speed-up over torch.compile, -1 when the
+-- candidate is not correct.
+
+local terms = require "rewards.terms"
+
+local function score(episode)
+  local verdict, why = terms.verdict(episode)
+  if not verdict then
+    return nil, why
+  end
+  if not verdict.correct then
+    return -1, { speedup = 0 }
+  end
+  local speedup = terms.speedup_over(verdict, "compile")
+  if not speedup then
+    return nil, "correct but not timed against torch.compile"
+  end
+  return speedup, { speedup = speedup }
+end
+
+return {
+  name = "speedup",
+  -- A ratio has no natural top; beyond this one a verdict is more likely wrong than fast.
+  range = { -1, 1000 },
+  score = score,
+}
