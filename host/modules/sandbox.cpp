@@ -1,0 +1,337 @@
+// Lua face of sandbox/: workspaces, shells in them, requests of programs inside (scripts/meta/khost.sandbox.lua).
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/host.h"
+#include "host/lua/bind.h"
+#include "host/lua/task.h"
+#include "host/modules/modules.h"
+#include "host/modules/workers.h"
+#include "sandbox/jail/jail.h"
+#include "sandbox/shell.h"
+#include "sandbox/workspace.h"
+
+namespace khost::sandbox {
+
+using lua::field;
+using lua::Resume;
+using lua::Tag;
+
+// What Lua holds: the workspace, and its shells, which must end before it.
+struct LuaWorkspace {
+  std::shared_ptr<Workspace> workspace;  // of the VM's thread; null when closed
+
+  // Shells are opened on other threads.
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::weak_ptr<Shell>> shells;
+
+  Workspace& get() const {
+    if (!workspace) {
+      throw lua::ArgError("the workspace is closed");
+    }
+    return *workspace;
+  }
+};
+
+struct LuaWorkspaceOptions {
+  std::map<std::string, std::string> files;
+  std::vector<std::string> writable = WorkspaceOptions{}.writable;
+  double bytes = static_cast<double>(WorkspaceOptions{}.bytes);
+  double most_files = static_cast<double>(WorkspaceOptions{}.most_files);
+};
+
+struct LuaShellOptions {
+  std::map<std::string, std::string> environment;
+  std::vector<std::string> readable_prefixes;
+  std::vector<std::string> devices;
+  Limits limits;
+  double timeout_s = ShellOptions{}.timeout_s;
+};
+
+struct JobOptions {
+  double timeout_s = 600;
+};
+
+struct LuaFile {
+  std::string path;
+  double bytes = 0;
+  double mtime_s = 0;
+  bool folder = false;
+};
+
+struct LuaRequest {
+  long id = 0;
+  Json request;
+};
+
+constexpr const char* class_name(Tag<LuaWorkspace>) { return "Workspace"; }
+constexpr const char* class_name(Tag<Shell>) { return "Shell"; }
+
+constexpr auto fields(Tag<LuaWorkspaceOptions>) {
+  using O = LuaWorkspaceOptions;
+  return std::tuple(field("files", &O::files), field("writable", &O::writable), field("bytes", &O::bytes),
+                    field("most_files", &O::most_files));
+}
+constexpr auto fields(Tag<Limits>) {
+  return std::tuple(field("cpu_s", &Limits::cpu_s), field("memory_bytes", &Limits::memory_bytes),
+                    field("processes", &Limits::processes), field("file_bytes", &Limits::file_bytes),
+                    field("open_files", &Limits::open_files), field("tmp_bytes", &Limits::tmp_bytes));
+}
+constexpr auto fields(Tag<LuaShellOptions>) {
+  using O = LuaShellOptions;
+  return std::tuple(field("environment", &O::environment), field("readable_prefixes", &O::readable_prefixes),
+                    field("devices", &O::devices), field("limits", &O::limits), field("timeout_s", &O::timeout_s));
+}
+constexpr auto fields(Tag<RunOptions>) {
+  return std::tuple(field("timeout_s", &RunOptions::timeout_s), field("input", &RunOptions::input),
+                    field("output_bytes", &RunOptions::output_bytes));
+}
+constexpr auto fields(Tag<JobOptions>) { return std::tuple(field("timeout_s", &JobOptions::timeout_s)); }
+constexpr auto fields(Tag<RunResult>) {
+  using R = RunResult;
+  return std::tuple(field("code", &R::code), field("output", &R::output), field("truncated", &R::truncated),
+                    field("timed_out", &R::timed_out), field("state_lost", &R::state_lost),
+                    field("wall_s", &R::wall_s), field("cwd", &R::cwd), field("full_path", &R::full_path),
+                    field("notice", &R::notice));
+}
+constexpr auto fields(Tag<JobOutput>) {
+  using O = JobOutput;
+  return std::tuple(field("output", &O::output), field("lost_bytes", &O::lost_bytes), field("status", &O::status),
+                    field("code", &O::code), field("wall_s", &O::wall_s));
+}
+constexpr auto fields(Tag<LuaFile>) {
+  return std::tuple(field("path", &LuaFile::path), field("bytes", &LuaFile::bytes),
+                    field("mtime_s", &LuaFile::mtime_s), field("folder", &LuaFile::folder));
+}
+constexpr auto fields(Tag<LuaRequest>) {
+  return std::tuple(field("id", &LuaRequest::id), field("request", &LuaRequest::request));
+}
+
+namespace {
+
+using WorkspacePtr = std::shared_ptr<LuaWorkspace>;
+using ShellPtr = std::shared_ptr<Shell>;
+
+// Answers with the result or the failure of work that ran on a thread of its own.
+template <class T>
+void answer(const Resume<T>& done, Result<T> result) {
+  if (result) {
+    done(std::move(result).value());
+  } else {
+    done.fail(result.failure());
+  }
+}
+
+LuaFile lua_file(const FileEntry& entry) {
+  return {entry.path, static_cast<double>(entry.bytes), static_cast<double>(entry.mtime_ns) * 1e-9, entry.folder};
+}
+
+void open_workspace(Resume<WorkspacePtr> done, lua_State* L, std::optional<std::string> template_folder,
+                    LuaWorkspaceOptions options) {
+  WorkspaceOptions wanted;
+  wanted.template_folder = template_folder.value_or("");
+  if (!wanted.template_folder.empty() && wanted.template_folder[0] != '/') {
+    wanted.template_folder = Host::of(L).root() + "/" + wanted.template_folder;
+  }
+  wanted.files = std::move(options.files);
+  wanted.writable = std::move(options.writable);
+  wanted.bytes = static_cast<size_t>(options.bytes);
+  wanted.most_files = static_cast<size_t>(options.most_files);
+  submit_blocking([done, wanted] {
+    Result<std::shared_ptr<Workspace>> made = Workspace::create(wanted);
+    if (made) {
+      const auto holder = std::make_shared<LuaWorkspace>();
+      holder->workspace = *made;
+      done(holder);
+    } else {
+      done.fail(made.failure());
+    }
+  });
+}
+
+void open_shell(Resume<ShellPtr> done, WorkspacePtr holder, LuaShellOptions options) {
+  holder->get();
+  ShellOptions wanted{options.environment, options.readable_prefixes, options.devices, options.limits,
+                      options.timeout_s};
+  submit_blocking([done, workspace = holder->workspace, holder, wanted] {
+    Result<ShellPtr> shell = Shell::open(workspace, wanted);
+    if (shell) {
+      const std::lock_guard lock(holder->mutex);
+      if (holder->closed) {
+        return done.fail({"the workspace is closed", "gone"});
+      }
+      holder->shells.push_back(*shell);
+    }
+    answer(done, std::move(shell));
+  });
+}
+
+Result<std::string> read_file(WorkspacePtr holder, std::string path) { return holder->get().read(path); }
+Status write_file(WorkspacePtr holder, std::string path, std::string text) { return holder->get().write(path, text); }
+Status put_file(WorkspacePtr holder, std::string path, std::string text) { return holder->get().put(path, text); }
+Status remove_file(WorkspacePtr holder, std::string path) { return holder->get().remove(path); }
+bool is_protected(WorkspacePtr holder, std::string path) { return holder->get().is_protected(path); }
+
+Result<LuaFile> file_entry(WorkspacePtr holder, std::string path) {
+  const Result<FileEntry> entry = holder->get().entry(path);
+  return entry ? Result<LuaFile>(lua_file(entry.value())) : entry.failure();
+}
+
+Result<std::vector<LuaFile>> files(WorkspacePtr holder, std::optional<std::string> under) {
+  const Result<std::vector<FileEntry>> found = holder->get().files(under.value_or(""));
+  if (!found) {
+    return found.failure();
+  }
+  std::vector<LuaFile> list;
+  for (const FileEntry& entry : found.value()) {
+    list.push_back(lua_file(entry));
+  }
+  return list;
+}
+
+Result<std::map<std::string, std::string>> snapshot(WorkspacePtr holder) { return holder->get().snapshot(); }
+Status restore(WorkspacePtr holder, std::map<std::string, std::string> saved) { return holder->get().restore(saved); }
+Status answer_request(WorkspacePtr holder, long id, std::string text) { return holder->get().answer(id, text); }
+
+// Returns at once; jails end and files go on another thread.
+void close_workspace(WorkspacePtr holder) {
+  std::vector<ShellPtr> shells;
+  {
+    const std::lock_guard lock(holder->mutex);
+    holder->closed = true;
+    for (const std::weak_ptr<Shell>& weak : holder->shells) {
+      if (ShellPtr shell = weak.lock()) {
+        shells.push_back(std::move(shell));
+      }
+    }
+    holder->shells.clear();
+  }
+  submit_blocking([shells = std::move(shells), workspace = std::exchange(holder->workspace, nullptr)] {
+    for (const ShellPtr& shell : shells) {
+      shell->close();
+    }
+  });
+}
+
+// Looks for a request every 30 ms while its task waits.
+struct RequestPoll : std::enable_shared_from_this<RequestPoll> {
+  RequestPoll(boost::asio::io_context& io, Resume<LuaRequest> answer_to, WorkspacePtr from, double timeout_s)
+      : timer(io), done(std::move(answer_to)), holder(std::move(from)),
+        deadline(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                        std::chrono::duration<double>(timeout_s))) {}
+
+  void step() {
+    if (!holder->workspace) {
+      return done.fail({"the workspace is closed", "gone"});
+    }
+    if (const std::optional<Request> request = holder->workspace->take_request()) {
+      Json parsed = Json::parse(request->text, nullptr, false);
+      if (!parsed.is_object()) {
+        parsed = {{"malformed", "a request is one JSON object"}};
+      }
+      return done(LuaRequest{request->id, std::move(parsed)});
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return done.fail({"no request came", "timeout"});
+    }
+    timer.expires_after(std::chrono::milliseconds(30));
+    timer.async_wait([self = shared_from_this()](const boost::system::error_code& stopped) {
+      if (!stopped) {
+        self->step();
+      }
+    });
+  }
+
+  boost::asio::steady_timer timer;
+  Resume<LuaRequest> done;
+  WorkspacePtr holder;
+  std::chrono::steady_clock::time_point deadline;
+};
+
+void take_request(Resume<LuaRequest> done, lua_State* L, WorkspacePtr holder, std::optional<double> timeout_s) {
+  const auto waiting = std::make_shared<RequestPoll>(Host::of(L).io(), done, holder, timeout_s.value_or(1e7));
+  done.on_cancel([weak = std::weak_ptr<RequestPoll>(waiting)] {
+    if (const auto poll = weak.lock()) {
+      poll->timer.cancel();
+    }
+  });
+  waiting->step();
+}
+
+void run_command(Resume<RunResult> done, ShellPtr shell, std::string command, RunOptions options) {
+  done.on_cancel([weak = std::weak_ptr<Shell>(shell)] {
+    if (const ShellPtr running = weak.lock()) {
+      running->cancel();
+    }
+  });
+  submit_blocking([done, shell, command, options] { answer(done, shell->run(command, options)); });
+}
+
+void start_job(Resume<std::string> done, ShellPtr shell, std::string command, JobOptions options) {
+  submit_blocking([done, shell, command, options] { answer(done, shell->start_job(command, options.timeout_s)); });
+}
+
+Result<JobOutput> job_output(ShellPtr shell, std::string id) {
+  const std::shared_ptr<Job> job = shell->job(id);
+  if (!job) {
+    return Failure{"no background job " + id, "bad_input"};
+  }
+  return job->take();
+}
+
+void kill_job(Resume<JobOutput> done, ShellPtr shell, std::string id) {
+  submit_blocking([done, shell, id] {
+    if (const std::shared_ptr<Job> job = shell->job(id)) {
+      job->kill();
+      done(job->take());
+    } else {
+      done.fail({"no background job " + id, "bad_input"});
+    }
+  });
+}
+
+std::vector<std::string> list_jobs(ShellPtr shell) { return shell->jobs(); }
+
+void close_shell(ShellPtr shell) {
+  shell->cancel();
+  submit_blocking([shell] { shell->close(); });
+}
+
+void available(Resume<bool> done) {
+  submit_blocking([done] {
+    const Status status = jail_available();
+    if (status) {
+      done(true);
+    } else {
+      done.fail(status.failure());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace khost::sandbox
+
+namespace khost::modules {
+
+void open_sandbox(lua_State* L) {
+  using namespace khost::sandbox;
+  using lua::def;
+  lua::add_class<LuaWorkspace>(
+      L, {def<open_shell>("shell"), def<read_file>("read"), def<write_file>("write"), def<put_file>("put"),
+          def<remove_file>("remove"), def<is_protected>("protected"), def<file_entry>("entry"), def<files>("files"),
+          def<snapshot>("snapshot"), def<restore>("restore"), def<take_request>("take_request"),
+          def<answer_request>("answer"), def<close_workspace>("close")});
+  lua::add_class<Shell>(L, {def<run_command>("run"), def<start_job>("start"), def<job_output>("output"),
+                            def<kill_job>("kill"), def<list_jobs>("jobs"), def<close_shell>("close")});
+  lua_newtable(L);
+  lua::add(L, {def<open_workspace>("workspace"), def<available>("available")});
+  finish_in_lua(L, "sandbox.lua");
+}
+
+}  // namespace khost::modules
