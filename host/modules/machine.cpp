@@ -1,0 +1,50 @@
+// khost.machine: facts about this machine, and running one of its programs. Not for candidates: those have jails.
+#include "host/machine.h"
+
+#include <boost/asio/post.hpp>
+
+#include "host/host.h"
+#include "host/modules/modules.h"
+
+namespace khost {
+
+// The binder finds fields by the namespace of the struct.
+constexpr auto fields(lua::Tag<ProgramOptions>) {
+  return std::tuple(lua::field("timeout_s", &ProgramOptions::timeout_s),
+                    lua::field("output_bytes", &ProgramOptions::output_bytes));
+}
+
+constexpr auto fields(lua::Tag<ProgramResult>) {
+  return std::tuple(lua::field("code", &ProgramResult::code), lua::field("output", &ProgramResult::output),
+                    lua::field("wall_s", &ProgramResult::wall_s));
+}
+
+namespace modules {
+namespace {
+
+Json facts(lua_State* L, std::optional<std::string> path) {
+  return machine_facts(path.value_or(Host::of(L).root()));
+}
+
+void run(lua::Resume<ProgramResult> done, lua_State* L, std::vector<std::string> argv, ProgramOptions options) {
+  auto stop = std::make_shared<std::atomic<bool>>(false);
+  done.on_cancel([stop] { *stop = true; });
+  boost::asio::post(Host::of(L).pool(), [done, argv = std::move(argv), options, stop] {
+    auto result = run_program(argv, options, stop);
+    if (result) {
+      done(std::move(result).value());
+    } else {
+      done.fail(result.failure());
+    }
+  });
+}
+
+}  // namespace
+
+void open_machine(lua_State* L) {
+  lua_newtable(L);
+  lua::add(L, {lua::def<facts>("facts"), lua::def<run>("run")});
+}
+
+}  // namespace modules
+}  // namespace khost
