@@ -1,10 +1,8 @@
 #include "sandbox/abi/plan.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
+#include <string_view>
+#include <utility>
 
 namespace khost::sandbox {
 namespace {
@@ -167,147 +165,7 @@ Json argument_json(const PlanArgument& argument) {
   return json;
 }
 
-template <class T>
-std::uint64_t bits_of(T value) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  return bits;
-}
-
-template <class T>
-Result<std::uint64_t> integer_bits(const Json& value) {
-  if (value.is_boolean()) {
-    return bits_of(static_cast<T>(value.get<bool>() ? 1 : 0));
-  }
-  if (!value.is_number_integer()) {
-    return bad("scalar " + value.dump().substr(0, 40) + " is no integer");
-  }
-  const bool fits = value.is_number_unsigned()
-                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max())
-                        : value.get<std::int64_t>() >= 0 ||
-                              (std::numeric_limits<T>::is_signed &&
-                               value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min()));
-  if (!fits) {
-    return bad("scalar " + value.dump() + " does not fit its type");
-  }
-  return bits_of(value.is_number_unsigned() ? static_cast<T>(value.get<std::uint64_t>())
-                                            : static_cast<T>(value.get<std::int64_t>()));
-}
-
-Result<double> real(const Json& value) {
-  if (value.is_number()) {
-    return value.get<double>();
-  }
-  if (value.is_boolean()) {
-    return value.get<bool>() ? 1.0 : 0.0;
-  }
-  for (const auto& [name, number] : {std::pair<const char*, double>{"inf", HUGE_VAL}, {"-inf", -HUGE_VAL}, {"nan", NAN}}) {
-    if (value == name) {
-      return number;
-    }
-  }
-  return bad("scalar " + value.dump(-1, ' ', true).substr(0, 40) + " is no number");
-}
-
-// Elements of one tensor are apart when, from the smallest stride up, each stride steps over all that lies below.
-bool overlaps_itself(const TensorLeaf& leaf) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
-  for (std::size_t i = 0; i < leaf.size.size(); i++) {
-    if (leaf.size[i] == 0) {
-      return false;
-    }
-    if (leaf.size[i] > 1) {
-      steps.emplace_back(leaf.stride[i], leaf.size[i]);
-    }
-  }
-  std::sort(steps.begin(), steps.end());
-  std::int64_t reach = 0;
-  for (const auto& [stride, size] : steps) {
-    if (stride <= reach) {
-      return true;
-    }
-    reach += stride * (size - 1);
-  }
-  return false;
-}
-
-std::pair<std::int64_t, std::int64_t> byte_range(const TensorLeaf& leaf) {
-  const std::int64_t element = static_cast<std::int64_t>(dtype_bytes(leaf.dtype));
-  std::int64_t last = leaf.offset;
-  for (std::size_t i = 0; i < leaf.size.size(); i++) {
-    if (leaf.size[i] == 0) {
-      return {0, 0};
-    }
-    last += (leaf.size[i] - 1) * leaf.stride[i];
-  }
-  return {leaf.offset * element, (last + 1) * element};
-}
-
-// Same kinds and keys at the same places; tuple and list are one.
-bool same_shape(const Json& a, const Json& b) {
-  const auto kind = [](const Json& node) {
-    const std::string text = node["kind"].get<std::string>();
-    return text == "list" ? std::string("tuple") : text;
-  };
-  if (kind(a) != kind(b)) {
-    return false;
-  }
-  if (!a.contains("items")) {
-    return kind(a) != "scalar" || a["value"] == b["value"];
-  }
-  if (a["items"].size() != b["items"].size()) {
-    return false;
-  }
-  for (const auto& item : a["items"].items()) {
-    const Json* other = nullptr;
-    if (b["items"].is_array()) {
-      other = &b["items"][static_cast<std::size_t>(std::stoul(item.key()))];
-    } else if (b["items"].contains(item.key())) {
-      other = &b["items"][item.key()];
-    }
-    if (other == nullptr || !same_shape(item.value(), *other)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
-
-Result<std::uint64_t> scalar_bits(char type, const Json& value) {
-  // What to_json() wrote: exact for every value, also for those that JSON has no number for.
-  if (value.is_object() && value.contains("bits") && value["bits"].is_number_unsigned()) {
-    return value["bits"].get<std::uint64_t>();
-  }
-  switch (type) {
-    case 'f':
-    case 'd': {
-      Result<double> number = real(value);
-      if (!number) {
-        return number.failure();
-      }
-      return type == 'f' ? bits_of(static_cast<float>(*number)) : bits_of(*number);
-    }
-    case '?':
-      return integer_bits<std::uint8_t>(value.is_boolean() ? value : Json(value != Json(0)));
-    case 'b':
-      return integer_bits<std::int8_t>(value);
-    case 'B':
-      return integer_bits<std::uint8_t>(value);
-    case 'h':
-      return integer_bits<std::int16_t>(value);
-    case 'i':
-      return integer_bits<std::int32_t>(value);
-    case 'I':
-      return integer_bits<std::uint32_t>(value);
-    case 'l':
-      return integer_bits<std::int64_t>(value);
-    case 'L':
-      return integer_bits<std::uint64_t>(value);
-    default:
-      return bad("a scalar of type '" + std::string(1, type) + "' cannot be passed: use float, double or an integer");
-  }
-}
 
 Result<Plan> Plan::parse(const Json& json) {
   if (!json.is_object() || !json.contains("launches") || !json["launches"].is_array() ||
@@ -420,34 +278,6 @@ Status Plan::bind(const Signatures& signatures, const Manifest& inputs, const Ma
       }
       if (argument.index >= count_of(argument.slot) || argument.offset > bytes_of(argument.slot, argument.index)) {
         return bad(place + " lies outside its region");
-      }
-    }
-  }
-  return ok();
-}
-
-Status match_outputs(const Manifest& outputs, const Manifest& expected) {
-  if (!same_shape(outputs.tree, expected.tree)) {
-    return bad("forward returns another structure than the reference's");
-  }
-  for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
-    const TensorLeaf& leaf = outputs.tensors[i];
-    const TensorLeaf& wanted = expected.tensors[i];
-    const std::string name = leaf.path.empty() ? "the output" : "output " + leaf.path;
-    if (leaf.dtype != wanted.dtype) {
-      return bad(name + " is " + leaf.dtype + ", the reference's is " + wanted.dtype);
-    }
-    if (leaf.size != wanted.size) {
-      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " + Json(wanted.size).dump());
-    }
-    if (overlaps_itself(leaf)) {
-      return bad(name + " has elements that share memory");
-    }
-    const auto range = byte_range(leaf);
-    for (std::size_t k = 0; k < i; k++) {
-      const auto other = byte_range(outputs.tensors[k]);
-      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second && other.first < range.second) {
-        return bad(name + " shares memory with another output");
       }
     }
   }

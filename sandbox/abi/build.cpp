@@ -1,0 +1,334 @@
+#include "sandbox/abi/build.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <sstream>
+
+#include "host/base/defer.h"
+#include "host/base/json.h"
+#include "host/base/sha256.h"
+#include "sandbox/abi/build_cache.h"
+#include "sandbox/jail/jail.h"
+
+namespace khost::sandbox {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostFiles = 64;
+constexpr std::size_t kMostSourceBytes = 2u << 20;
+constexpr std::size_t kMostLibraryBytes = 256u << 20;
+constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
+constexpr const char* kFormat = "1";     // part of the key: raise it when the meaning of a cache entry changes
+constexpr const char* kLibrary = "library.so";
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+bool is_source(const std::string& path, const std::string& target) {
+  return ends_with(path, ".cpp") || ends_with(path, ".cc") || (target == "cuda" && ends_with(path, ".cu"));
+}
+
+bool is_header(const std::string& path) {
+  return ends_with(path, ".h") || ends_with(path, ".hpp") || ends_with(path, ".cuh") || ends_with(path, ".inc");
+}
+
+// Relative, no step upwards, and letters that need no quoting anywhere.
+bool plain_path(const std::string& path) {
+  const bool letters = std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
+  });
+  return letters && path.size() < 200 && path[0] != '/' && path.find("..") == std::string::npos &&
+         path.find("/-") == std::string::npos;
+}
+
+struct Sources {
+  std::map<std::string, std::string> files;   // what lies in the jail
+  std::vector<std::string> compiled;
+};
+
+Result<Sources> take_sources(const BuildRequest& request) {
+  Sources result;
+  std::size_t bytes = 0;
+  for (const auto& [path, text] : request.files) {
+    if (path.rfind("kernels/", 0) != 0 || (!is_source(path, request.target) && !is_header(path))) {
+      continue;
+    }
+    if (!plain_path(path)) {
+      return Failure{"file name '" + path.substr(0, 200) + "' is refused: letters, digits, _, -, . and / are accepted",
+                     "bad_input"};
+    }
+    bytes += text.size();
+    result.files[path] = text;
+    if (is_source(path, request.target)) {
+      result.compiled.push_back(path);
+    }
+  }
+  if (result.compiled.empty()) {
+    return Failure{request.target == "cuda" ? "there is no .cu or .cpp file in kernels/"
+                                            : "there is no .cpp file in kernels/", "bad_input"};
+  }
+  if (result.files.size() > kMostFiles || bytes > kMostSourceBytes) {
+    return Failure{"kernels/ holds more than 64 files or 2 MiB", "limit"};
+  }
+  Result<std::string> header = abi_header();
+  if (!header) {
+    return header.failure();
+  }
+  result.files["utils/khost.h"] = std::move(*header);
+  return result;
+}
+
+// The installed toolkit lies in /usr/local/cuda, which a jail sees, wherever PATH points.
+std::string compiler_path(const std::string& target) {
+  if (target != "cuda") {
+    return "/usr/bin/g++";
+  }
+  const char* home = getenv("CUDA_HOME");
+  const std::string inside = std::string(home != nullptr ? home : "/usr/local/cuda") + "/bin/nvcc";
+  return access(inside.c_str(), X_OK) == 0 ? inside : "/usr/bin/nvcc";
+}
+
+// Version of the compiler and, for -march=native, the processor. Asked once per process.
+std::string machine_identity(const std::string& target) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& identity = known[target];
+  if (!identity.empty()) {
+    return identity;
+  }
+  JailSpec spec;
+  spec.name = "compiler";
+  spec.argv = {compiler_path(target), "--version"};
+  Result<Output> output = run_in_jail(spec, "", 20, 10000);
+  if (!output || output->exit.code != 0) {
+    return "";
+  }
+  std::string processor;
+  std::istringstream lines(read_file("/proc/cpuinfo").value_or(""));
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    if (line.rfind("model name", 0) == 0 || line.rfind("flags", 0) == 0 || line.rfind("Features", 0) == 0) {
+      processor += line + "\n";
+    }
+  }
+  identity = output->out + processor;
+  return identity;
+}
+
+std::vector<std::string> command_line(const BuildRequest& request, const Sources& sources) {
+  std::vector<std::string> argv = {compiler_path(request.target)};
+  const auto add = [&](std::initializer_list<const char*> words) { argv.insert(argv.end(), words.begin(), words.end()); };
+  if (request.target == "cuda") {
+    add({"-O3", "-std=c++20", "-shared", "-cudart", "shared", "-Xcompiler",
+         "-fPIC,-fdiagnostics-color=never,-fmax-errors=10", "-Xlinker", "-z,defs,--as-needed"});
+    argv.push_back("-arch=" + request.arch);
+  } else {
+    add({"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC", "-shared", "-pipe",
+         "-fdiagnostics-color=never", "-fmax-errors=10", "-Wl,-z,defs", "-Wl,--as-needed"});
+  }
+  add({"-I.", "-Iutils", "-Ikernels", "-o"});
+  argv.push_back(std::string("/out/") + kLibrary);
+  argv.insert(argv.end(), request.flags.begin(), request.flags.end());
+  argv.insert(argv.end(), sources.compiled.begin(), sources.compiled.end());
+  if (request.target == "cuda") {
+    add({"-lcublas", "-lcublasLt"});
+    if (fs::exists("/usr/include/cudnn.h") || fs::exists("/usr/local/cuda/include/cudnn.h")) {
+      add({"-lcudnn"});
+    }
+  }
+  return argv;
+}
+
+std::string hash_of(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
+  Json key = {{"format", kFormat}, {"files", sources.files}, {"argv", argv}, {"target", request.target},
+              {"machine", machine_identity(request.target)}};
+  return sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string shortened(std::string text) {
+  for (const char* prefix : {"/build/", "/out/"}) {
+    for (std::size_t at; (at = text.find(prefix)) != std::string::npos;) {
+      text.erase(at, std::strlen(prefix));
+    }
+  }
+  if (text.size() <= kMostText) {
+    return text;
+  }
+  // Whole lines, unless one is longer than what may stay.
+  const std::size_t head_end = text.rfind('\n', kMostText / 2);
+  const std::size_t tail = text.find('\n', text.size() - kMostText / 2);
+  const std::string head = head_end == std::string::npos ? "" : text.substr(0, head_end + 1);
+  const std::string rest = tail == std::string::npos ? "" : text.substr(tail);
+  return head + "[" + std::to_string(text.size() - head.size() - rest.size()) + " bytes left out]" + rest;
+}
+
+// What the jail left: a regular file of sensible size, reached without following a link.
+Result<std::string> take_library(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    return errno_failure("the compiler left no library");
+  }
+  const Defer close_fd([fd] { close(fd); });
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) > kMostLibraryBytes) {
+    return Failure{"what the compiler left is no library, or larger than 256 MiB", "limit"};
+  }
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t have = 0;
+  for (ssize_t n; have < bytes.size() && (n = read(fd, bytes.data() + have, bytes.size() - have)) > 0;) {
+    have += static_cast<std::size_t>(n);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+struct Compiled {
+  std::string library;
+  std::string text;
+};
+
+// The whole build in a fresh folder that is gone afterwards.
+Result<Compiled> compile(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
+  std::string folder = (fs::temp_directory_path() / "khost-build-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    return errno_failure("mkdtemp " + folder);
+  }
+  const Defer remove([&] {
+    std::error_code error;
+    fs::remove_all(folder, error);
+  });
+  chmod(folder.c_str(), 0755);
+  for (const auto& [path, text] : sources.files) {
+    if (!write_file(fs::path(folder) / "source" / path, text)) {
+      return errno_failure("write " + path);
+    }
+  }
+  const fs::path out = fs::path(folder) / "out";
+  fs::create_directory(out);
+
+  JailSpec spec;
+  spec.name = "build";
+  spec.argv = argv;
+  spec.cwd = "/build";
+  spec.binds = {{folder + "/source", "/build", false}, {out.string(), "/out", true}};
+  spec.limits.cpu_s = request.timeout_s + 1;
+  spec.limits.file_bytes = kMostLibraryBytes;
+  spec.limits.memory_bytes = 6ull << 30;
+  if (request.target == "cuda") {
+    const std::string bin = fs::path(argv[0]).parent_path().string();
+    spec.environment["PATH"] = bin + ":/usr/bin:/bin";
+    spec.readable_prefixes = {fs::path(bin).parent_path().string()};
+  }
+  Result<Output> output = run_in_jail(spec, "", request.timeout_s, 200000);
+  if (!output) {
+    return output.failure();
+  }
+  if (output->exit.timed_out) {
+    return Failure{"the build took longer than " + std::to_string(static_cast<int>(request.timeout_s)) + " s",
+                   "timeout"};
+  }
+  const std::string text = shortened(output->out + output->err);
+  if (output->exit.code != 0) {
+    return Failure{text.empty() ? "the compiler died" : text, "build"};
+  }
+  Result<std::string> library = take_library(out / kLibrary);
+  if (!library) {
+    return library.failure();
+  }
+  return Compiled{std::move(*library), text};
+}
+
+// Whether the same build would fail in the same way again.
+bool lasting(const Failure& failure) {
+  return failure.code == "build" || failure.code == "policy" || failure.code == "bad_input";
+}
+
+Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv,
+                          const BuildCache& cache, const std::string& hash) {
+  const auto started = std::chrono::steady_clock::now();
+  Result<Compiled> compiled = compile(request, sources, argv);
+  Result<Signatures> signatures = compiled ? admit_library(compiled->library, request.target) : compiled.failure();
+  if (!signatures) {
+    const Failure& failure = signatures.failure();
+    if (lasting(failure)) {
+      if (const Status status = cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}}); !status) {
+        return status.failure();
+      }
+    }
+    return failure;
+  }
+  const Status status =
+      cache.store(hash, compiled->library, {{"signatures", *signatures}, {"warnings", compiled->text}});
+  if (!status) {
+    return status.failure();
+  }
+  std::optional<Result<Built>> stored = cache.find(hash);
+  if (!stored) {
+    return Failure{"the cache lost " + hash, "io"};
+  }
+  (*stored)->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return std::move(*stored);
+}
+
+}  // namespace
+
+std::string default_cache_dir() {
+  const char* cache = getenv("XDG_CACHE_HOME");
+  const char* home = getenv("HOME");
+  const fs::path base = cache != nullptr && *cache != '\0' ? fs::path(cache)
+                                                            : fs::path(home != nullptr ? home : "/tmp") / ".cache";
+  return (base / "khost" / "artefacts").string();
+}
+
+Result<std::string> abi_header() {
+  std::vector<fs::path> roots;
+  if (const char* root = getenv("KHOST_ROOT"); root != nullptr) {
+    roots.emplace_back(root);
+  }
+  const fs::path above = fs::path(self_directory()).parent_path();
+  roots.insert(roots.end(), {above, above / "share" / "khost"});
+#ifdef KHOST_SOURCE_DIR
+  roots.emplace_back(KHOST_SOURCE_DIR);
+#endif
+  for (const fs::path& root : roots) {
+    if (auto text = read_file(root / "skills/cpp-kernel/template/utils/khost.h")) {
+      return std::move(*text);
+    }
+  }
+  return Failure{"skills/cpp-kernel/template/utils/khost.h is not found; set KHOST_ROOT to the source folder", "host"};
+}
+
+Result<Built> build(const BuildRequest& request) {
+  if (request.target != "cpu" && request.target != "cuda") {
+    return Failure{"target '" + request.target + "' is unknown; accepted are cpu and cuda", "bad_input"};
+  }
+  Result<Sources> sources = take_sources(request);
+  if (!sources) {
+    return sources.failure();
+  }
+  if (machine_identity(request.target).empty()) {
+    return Failure{"the compiler " + compiler_path(request.target) + " does not run in a jail", "host"};
+  }
+  const std::vector<std::string> argv = command_line(request, *sources);
+  const std::string hash = hash_of(request, *sources, argv);
+  const BuildCache cache(request.cache_dir.empty() ? default_cache_dir() : request.cache_dir);
+  if (std::optional<Result<Built>> found = cache.find(hash)) {
+    return std::move(*found);
+  }
+  return build_fresh(request, *sources, argv, cache, hash);
+}
+
+}  // namespace khost::sandbox
