@@ -7,10 +7,12 @@
 
 using namespace probe;
 
-enum Mode { kNull, kEmpty, kHonest, kHonestHost, kFrozen, kEarly, kAhead, kAheadEarly, kFlood, kFloodAhead, kPoller };
+enum Mode { kNull, kEmpty, kHonest, kHonestHost, kFrozen, kEarly, kAhead, kAheadEarly, kFlood, kFloodAhead, kPoller,
+            kAheadFrozen, kSwarm };
 static const char* kNames[] = {"null (host ack)", "empty kernel", "honest, device ack", "honest, host ack",
                                "honest, frozen between", "early ack", "queued ahead", "ahead + early ack",
-                               "high priority, ack first", "same, queued ahead", "resident poller"};
+                               "high priority, ack first", "same, queued ahead", "resident poller",
+                               "ahead, frozen throughout", "swarm of small kernels"};
 
 struct Page {
   // device-visible words, one cache line each
@@ -22,6 +24,7 @@ struct Page {
   std::atomic<unsigned> done;
   int mode;
   unsigned long long cycles, early_cycles;
+  float old;
   cudaIpcMemHandle_t in, out;
   std::atomic<int> stage;
 };
@@ -36,13 +39,31 @@ __global__ void __launch_bounds__(1024) work(const float* in, float* out, size_t
                                              volatile unsigned* ack, const volatile unsigned* go) {
   if (go) {  // a poller: waits on the device for the reveal; bounded
     const unsigned long long start = device_ns();
-    while (*go != seq && device_ns() - start < 3000000) {
+    while (*go != seq && device_ns() - start < 30000000) {
     }
   }
   const long long start = clock64();
   if (acker == int(blockIdx.x) && threadIdx.x == 0) {
     while (clock64() - start < (long long)(cycles - early)) {
     }
+    *ack = seq;
+    __threadfence_system();
+  }
+  while (clock64() - start < (long long)cycles) {
+  }
+  for (size_t i = blockIdx.x * size_t(1024) + threadIdx.x; i < n; i += size_t(gridDim.x) * 1024)
+    out[i] = __ldcv(in + i) * 2.f + float(seq);
+}
+// One of many small kernels: leaves at once unless the last input has changed and nobody did the work yet.
+__global__ void __launch_bounds__(1024) work_if_changed(const float* in, float* out, size_t n, unsigned seq,
+                                                        unsigned long long cycles, float old, unsigned* taken,
+                                                        volatile unsigned* ack) {
+  __shared__ int mine;
+  if (threadIdx.x == 0) mine = __ldcv(in + n - 1) != old && atomicExch(taken + blockIdx.x, seq) != seq;
+  __syncthreads();
+  if (!mine) return;
+  const long long start = clock64();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
     *ack = seq;
     __threadfence_system();
   }
@@ -79,6 +100,9 @@ static void subject(Page* page) {
   float *in, *out;
   CK(cudaIpcOpenMemHandle((void**)&in, page->in, 1));
   CK(cudaIpcOpenMemHandle((void**)&out, page->out, 1));
+  unsigned* taken;
+  CK(cudaMalloc(&taken, 4096));
+  CK(cudaMemset(taken, 0, 4096));
   page->stage = 3;
   unsigned seen = 0, tick = 0;
   for (;;) {  // one round = one command = one call numbered like it
@@ -96,13 +120,24 @@ static void subject(Page* page) {
       CK(cudaGetLastError());
     };
     // what an adversary does before the call is open
-    if (mode == kAhead || mode == kAheadEarly || mode == kFloodAhead) {
+    if (mode == kAhead || mode == kAheadEarly || mode == kFloodAhead || mode == kAheadFrozen) {
       CK(cuStreamWaitValue32(s, dgo, seen, CU_STREAM_WAIT_VALUE_EQ));
-      launch(mode == kAhead ? -1 : 0, nullptr);
-      if (mode == kAhead) CK(cuStreamWriteValue32(s, dack, seen, 0));
+      const bool honest = mode == kAhead || mode == kAheadFrozen;
+      launch(honest ? -1 : 0, nullptr);
+      if (honest) CK(cuStreamWriteValue32(s, dack, seen, 0));
     }
     if (mode == kPoller) launch(0, &mapped->go);
+    if (mode == kSwarm)
+      for (int i = 0; i < 400; i++)
+        work_if_changed<<<sms, 1024, 0, s>>>(in, out, kCount, seen, cycles, page->old, taken, &mapped->ack);
     page->done = seen;
+    if (mode == kSwarm)  // keeps them coming until one of them found the input
+      wait_until(1, [&] {
+        for (int i = 0; i < 20; i++)
+          work_if_changed<<<sms, 1024, 0, s>>>(in, out, kCount, seen, cycles, page->old, taken, &mapped->ack);
+        if (load(page->tick) != tick) store(page->ready, tick = load(page->tick));
+        return load(page->go) == seen;
+      });
     wait_until(5, [&] {
       if (load(page->tick) != tick) store(page->ready, tick = load(page->tick));
       return load(page->go) == seen;
@@ -143,7 +178,8 @@ int main(int argc, char** argv) {
   CK(cudaHostGetDevicePointer((void**)&mapped, page, 0));
   cudaStream_t stream;
   CK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  cudaEvent_t a, b;
+  cudaEvent_t o, a, b;
+  CK(cudaEventCreate(&o));
   CK(cudaEventCreate(&a));
   CK(cudaEventCreate(&b));
   if (!wait_until(20, [&] { return page->stage.load() == 1; })) return printf("subject silent\n"), 1;
@@ -155,7 +191,7 @@ int main(int argc, char** argv) {
   unsigned seq = 0;
   double empty = 0;
   const auto measure = [&](int mode, double us, double early_us, double mhz, double honest) {
-    std::vector<double> windows, thaws;
+    std::vector<double> windows, thaws, opens;
     int wrong = 0, busy = 0, late = 0;
     for (int i = 0; i < calls + 3; i++) {
       seq++;
@@ -163,13 +199,14 @@ int main(int argc, char** argv) {
       CK(cudaMemsetAsync(states, 0, 2 * sizeof *states, stream));
       CK(cudaStreamSynchronize(stream));
       page->mode = mode;
+      CK(cudaMemcpy(&page->old, in + kCount - 1, 4, cudaMemcpyDeviceToHost));
       page->cycles = us * mhz, page->early_cycles = std::min(early_us, us) * mhz;
       page->command = seq;
       if (!wait_until(3, [&] { return page->done.load() == seq; })) {
         printf("  subject stopped answering\n");
         break;
       }
-      if (mode == kFrozen) {
+      if (mode == kFrozen || mode == kAheadFrozen) {
         kill(child, SIGSTOP);
         usleep(1000);
       } else {
@@ -178,7 +215,7 @@ int main(int argc, char** argv) {
       const double thaw = now_us();
       store(page->tick, seq);
       if (mode == kFrozen) kill(child, SIGCONT);
-      wait_until(1, [&] { return load(page->ready) == seq; });
+      if (mode != kAheadFrozen) wait_until(1, [&] { return load(page->ready) == seq; });
       thaws.push_back(now_us() - thaw);
       TurnArguments open{}, close{};
       open.state = states, open.limit_ns = 2000000;
@@ -187,6 +224,7 @@ int main(int argc, char** argv) {
       close.state = states + 1, close.limit_ns = 50000000;
       close.in = hidden, close.out = out, close.count = kCount, close.sequence = seq;
       close.samples = mode == kNull || mode == kEmpty ? 0 : 16384, close.seed = rand();
+      CK(cudaEventRecord(o, stream));
       turn<<<2 * sms, 1024, 0, stream>>>(open);
       CK(cudaEventRecord(a, stream));
       if (form == "queued") CK(cuStreamWaitValue32(stream, (CUdeviceptr)&mapped->ack, seq, CU_STREAM_WAIT_VALUE_EQ));
@@ -203,22 +241,24 @@ int main(int argc, char** argv) {
       CK(cudaMemcpyAsync(host, states, 2 * sizeof *states, cudaMemcpyDeviceToHost, stream));
       CK(cudaStreamSynchronize(stream));
       store(page->go, seq);
-      float ms;
+      if (mode == kAheadFrozen) kill(child, SIGCONT);
+      float ms, open_ms;
       CK(cudaEventElapsedTime(&ms, a, b));
+      CK(cudaEventElapsedTime(&open_ms, o, a));
       if (late > 3) break;
       if (i < 3) continue;
       busy += host[0].busy != 0, wrong += host[1].bad != 0 || host[1].busy;
-      windows.push_back(ms * 1e3);
+      windows.push_back(ms * 1e3), opens.push_back(open_ms * 1e3);
     }
     const double median = quantile(windows, .5);
     char gain[64] = "";
     if (honest > 0) snprintf(gain, sizeof gain, " | gain %+.1f us", honest - median);
     char early[32] = "";
     if (early_us > 0) snprintf(early, sizeof early, " by %.0f us", early_us);
-    printf("Q2 %s %s | %6.0f us | %-24s%-10s | window %7.1f (%.1f to %.1f) us, less empty %7.1f%s | wrong %d/%d busy %d "
-           "late %d%s\n",
+    printf("Q2 %s %s | %6.0f us | %-24s%-10s | window %7.1f (%.1f to %.1f) us, less empty %7.1f%s | open %.1f (%.1f "
+           "to %.1f) | wrong %d/%d busy %d late %d%s\n",
            sharing(), form.c_str(), us, kNames[mode], early, median, quantile(windows, .1), quantile(windows, .9),
-           median - empty, gain, wrong, calls, busy, late,
+           median - empty, gain, quantile(opens, .5), quantile(opens, .1), quantile(opens, .9), wrong, calls, busy, late,
            mode == kFrozen ? (" thaw " + std::to_string(int(quantile(thaws, .5))) + " us").c_str() : "");
     fflush(stdout);
     return median;
@@ -226,7 +266,7 @@ int main(int argc, char** argv) {
   printf("Q2 %s %s | stream memory operations supported: %d\n", sharing(), form.c_str(), supported);
   measure(kNull, 0, 0, 1, 0);
   empty = measure(kEmpty, 0, 0, 1, 0);
-  for (double us : {20., 100., 1000.}) {
+  for (double us : {20., 100., 1000., 10000.}) {
     // the clock rate in this very state, and the kernel's own time by events in the judge's context
     std::vector<double> alone;
     double mhz = 1755;
@@ -246,8 +286,9 @@ int main(int argc, char** argv) {
     printf("Q2 %s %s | %6.0f us | own events in the judge's context %.1f us\n", sharing(), form.c_str(), us,
            quantile(alone, .5));
     const double honest = measure(kHonest, us, 0, mhz, 0);
-    for (int mode : {kHonestHost, kFrozen, kAhead, kFlood, kFloodAhead, kPoller}) measure(mode, us, 0, mhz, honest);
-    for (double early : {2., 5., 10., 15., 20., 40., 80.}) {
+    for (int mode : {kHonestHost, kFrozen, kAhead, kAheadFrozen, kFlood, kFloodAhead, kSwarm, kPoller})
+      measure(mode, us, 0, mhz, honest);
+    for (double early : {2., 5., 10., 20., 50.}) {
       if (early > us) continue;
       measure(kEarly, us, early, mhz, honest);
       measure(kAheadEarly, us, early, mhz, honest);

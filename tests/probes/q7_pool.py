@@ -1,5 +1,7 @@
 """Question 7: do outputs of eager, compiled and graph-capturing modules land in an arena given to torch as a MemPool?
-usage: q7_pool.py ARENA.so"""
+usage: q7_pool.py ARENA.so [pool|held|global]   pool: entered for each call; held: entered once, for good; global: the
+arena is the process's only CUDA allocator"""
+import contextlib
 import ctypes
 import signal
 import sys
@@ -10,17 +12,38 @@ import torch
 
 signal.alarm(170)
 path = sys.argv[1]
+form = sys.argv[2] if len(sys.argv) > 2 else "pool"
 arena = ctypes.CDLL(path)
 arena.arena_open.restype = ctypes.c_uint64
 arena.arena_open.argtypes = [ctypes.c_size_t]
 for name in ("arena_used", "arena_peak", "arena_calls"):
     getattr(arena, name).restype = ctypes.c_size_t
 SIZE = 4 << 30
-torch.cuda.init()
-torch.zeros(1, device="cuda")
-BASE = arena.arena_open(SIZE)
 allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "arena_alloc", "arena_free")
-pool = torch.cuda.MemPool(allocator.allocator())
+if form == "global":
+    runtime = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    runtime.cuInit(0)
+    runtime.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    runtime.cuCtxSetCurrent(context)
+    BASE = arena.arena_open(SIZE)
+    torch.cuda.memory.change_current_allocator(allocator)
+    torch.cuda.init()
+    enter = contextlib.nullcontext
+else:
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    BASE = arena.arena_open(SIZE)
+    pool = torch.cuda.MemPool(allocator.allocator())
+    if form == "held":
+        holding = torch.cuda.use_mem_pool(pool)
+        holding.__enter__()
+        enter = contextlib.nullcontext
+    else:
+
+        def enter():
+            return torch.cuda.use_mem_pool(pool)
+
 
 
 class Net(torch.nn.Module):
@@ -79,7 +102,7 @@ def check(label, module, warm_outside=0):
                 module(x)
 
             def pooled():
-                with torch.cuda.use_mem_pool(pool):
+                with enter():
                     return module(x)
 
             start = time.perf_counter()
@@ -99,14 +122,14 @@ def check(label, module, warm_outside=0):
             y = pooled()
             want = Net.forward(module, x) if isinstance(module, Captures) else reference(x)
             right = all(torch.allclose(a, b, atol=2e-3) for a, b in zip(y, want))
-        print(f"Q7 {label}: first calls {places[0]} | later {places[-1]} | right {right} | 50 more calls: {more} arena "
+        print(f"Q7 {form}, {label}: first calls {places[0]} | later {places[-1]} | right {right} | 50 more calls: {more} arena "
               f"calls, growth {growth} B | per call {plain:.1f} us, in the pool {within:.1f} us | 5 calls took {first:.1f} s",
               flush=True)
     except Exception as e:
-        print(f"Q7 {label}: {type(e).__name__}: {str(e).splitlines()[0][:200]}", flush=True)
+        print(f"Q7 {form}, {label}: {type(e).__name__}: {str(e).splitlines()[0][:200]}", flush=True)
 
 
-print(f"Q7 torch {torch.__version__}, arena at {BASE:#x}", flush=True)
+print(f"Q7 form {form}, torch {torch.__version__}, arena at {BASE:#x}", flush=True)
 net = Net().cuda().eval()
 reference = net
 check("eager", net)
@@ -134,20 +157,20 @@ for dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.bool, torch.complex64):
     view.copy_(torch.ones(8, 16, device="cuda"))
     placed = view.data_ptr() == address + 64 * view.element_size() and view._base is None
     ok = placed and bool((view.to(torch.complex64) == 1).all())
-    print(f"Q7 view {dtype}: {'ok' if ok else 'WRONG'}", flush=True)
+    print(f"Q7 {form}, view {dtype}: {'ok' if ok else 'WRONG'}", flush=True)
 
 # a new allocation from another thread, while the main thread is in the pool
 
 places = []
-with torch.cuda.use_mem_pool(pool):
+with enter():
     t = threading.Thread(target=lambda: places.append(torch.empty(1 << 20, device="cuda")))
     t.start()
     t.join()
-print(f"Q7 allocation of another thread while the main thread is in the pool: {inside(places)}", flush=True)
+print(f"Q7 {form}, allocation of another thread while the main thread is in the pool: {inside(places)}", flush=True)
 # more than the arena holds
 try:
-    with torch.cuda.use_mem_pool(pool):
+    with enter():
         big = torch.empty(SIZE + (64 << 20), dtype=torch.uint8, device="cuda")
-    print(f"Q7 larger than the arena: {inside([big])}", flush=True)
+    print(f"Q7 {form}, larger than the arena: {inside([big])}", flush=True)
 except Exception as e:
-    print(f"Q7 larger than the arena: {type(e).__name__}: {str(e).splitlines()[0][:160]}", flush=True)
+    print(f"Q7 {form}, larger than the arena: {type(e).__name__}: {str(e).splitlines()[0][:160]}", flush=True)

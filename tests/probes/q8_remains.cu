@@ -1,5 +1,6 @@
 // Question 8: does a fresh process find what an earlier one left in device memory or in shared memory?
-//   q8_remains plant GB [kill]   fills memory of both allocators and every SM's shared memory with a pattern, then ends
+//   q8_remains plant GB [kill|free]   fills memory of both allocators and every SM's shared memory with a pattern, then ends
+//                                 (kill: by SIGKILL; free: frees, and lives on for 4 s)
 //   q8_remains scan GB           allocates, counts words of the pattern without writing
 #include "common.h"
 
@@ -53,11 +54,13 @@ int main(int argc, char** argv) {
   memset(found, 0, 4096);
   CK(cudaHostGetDevicePointer((void**)&device_found, found, 0));
   double took[2] = {};
+  unsigned* first = nullptr;
   for (int kind = 0; kind < 2; kind++) {
     unsigned* p;
     const double start = now_us();
     if (kind) p = vmm(bytes);
     else CK(cudaMalloc(&p, bytes));
+    if (!kind) first = p;
     took[kind] = (now_us() - start) / 1e3;
     if (plant) fill<<<sms * 8, 256>>>(p, bytes / 4);
     else count<<<sms * 8, 256>>>(p, bytes / 4, device_found + kind * 2, device_found + kind * 2 + 1);
@@ -67,7 +70,11 @@ int main(int argc, char** argv) {
   if (plant) {
     printf("  planted 2 x %zu GB (%s)\n", bytes >> 30, sharing());
     fflush(stdout);
-    if (argc > 3) raise(SIGKILL);
+    if (argc > 3 && !strcmp(argv[3], "kill")) raise(SIGKILL);
+    if (argc > 3 && !strcmp(argv[3], "free")) {
+      CK(cudaFree(first));
+      sleep(4);
+    }
     return 0;
   }
   printf("Q8 %s | 2 x %zu GB | cudaMalloc: %llu marked, %llu nonzero words, %.1f ms | cuMemCreate: %llu marked, %llu nonzero, "

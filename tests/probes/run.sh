@@ -40,6 +40,12 @@ stop_mps() {
 }
 export CUDA_MPS_PIPE_DIRECTORY=/nonexistent
 
+remains() {
+  for how in "" kill; do bounded 60 $built/q8_remains plant 24 $how; bounded 60 $built/q8_remains scan 24; done
+  timeout 30 $built/q8_remains plant 10 free & sleep 2.5
+  echo "  while the process that freed 10 GB of 20 lives:"; bounded 60 $built/q8_remains scan 24
+  wait $!
+}
 jail() { local label=$1; shift; echo "Q4 $label: $(bounded 20 $built/q4_jail "$@" -- $built/hello once | tr '\n' ' ')"; }
 
 if asked 0; then
@@ -64,7 +70,7 @@ if asked 4; then
   jail "no limits" limit=no
 fi
 if asked 8; then
-  for how in "" kill; do bounded 60 $built/q8_remains plant 24 $how; bounded 60 $built/q8_remains scan 24; done
+  remains
 fi
 asked 1 && bounded 100 $built/q1_turn
 if asked 2; then
@@ -90,21 +96,22 @@ if command -v nvidia-cuda-mps-control >/dev/null && start_mps -M; then
     jail "whole jail, MPS, the daemon's shm, pipes read-only" robind=$mps shm=host
     jail "whole jail, MPS, private shm, no seccomp" bind=$mps seccomp=no
     jail "whole jail, MPS, the daemon's shm, no limits" bind=$mps shm=host limit=no
+    jail "whole jail, MPS, no shm, pipes read-only" robind=$mps shm=none
     jail "whole jail, MPS, pipes not there"
   fi
   if asked 8; then
     timeout 60 $built/hello serve >/dev/null < <(sleep 60) & idle=$!  # keeps the server alive
-    for how in "" kill; do bounded 60 $built/q8_remains plant 24 $how; bounded 60 $built/q8_remains scan 24; done
+    remains
     kill $idle 2>/dev/null
   fi
   asked 1 && bounded 100 $built/q1_turn
   if asked 2; then
-    for form in queued poller host; do bounded 120 $built/q2_slack $form 30; done
+    for form in queued poller; do bounded 120 $built/q2_slack $form 30; done
   fi
   asked 5 && bounded 110 bash q5_control.sh $built
   stop_mps
   if asked 6; then
-    for how in kill terminate; do
+    for how in kill terminate idle jailed; do
       start_mps -M && bounded 90 python3 q6_kill.py $built $how
       stop_mps
     done
@@ -112,6 +119,8 @@ if command -v nvidia-cuda-mps-control >/dev/null && start_mps -M; then
 else
   echo "no MPS here"
 fi
-asked 7 && bounded 180 env PYTHONUNBUFFERED=1 python3 q7_pool.py $built/arena.so
+if asked 7; then
+  for form in pool held global; do bounded 120 env PYTHONUNBUFFERED=1 python3 -W ignore q7_pool.py $built/arena.so $form; done
+fi
 bounded 20 $built/hello once
 nvidia-smi --query-gpu=name,clocks.sm,ecc.errors.uncorrected.volatile.total --format=csv,noheader
