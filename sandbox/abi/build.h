@@ -19,12 +19,12 @@
 namespace khost::sandbox {
 
 struct BuildRequest {
-  std::map<std::string, std::string> files;  // path in the workspace -> text; only kernels/** is used
+  std::map<std::string, std::string> files = {};  // path in the workspace -> text; only kernels/** is used
   std::string target = "cpu";                // cpu or cuda
-  std::vector<std::string> flags;            // appended; from configuration, never from a candidate
+  std::vector<std::string> flags = {};       // appended; from configuration, never from a candidate
   std::string arch = "sm_90";                // cuda
   double timeout_s = 60;
-  std::string cache_dir;                     // empty: default_cache_dir()
+  std::string cache_dir = {};                // empty: default_cache_dir()
 };
 
 struct Built {

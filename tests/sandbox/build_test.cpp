@@ -1,0 +1,134 @@
+#include "sandbox/abi/build.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/sandbox/abi_fixture.h"
+
+using namespace khost::sandbox;
+using namespace khost::sandbox::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kScale =
+    "#include \"khost.h\"\nextern \"C\" int scale(const float* x, float* out, int64_t n) {\n"
+    "  for (int64_t i = 0; i < n; i++) out[i] = 2 * x[i];\n  return 0;\n}\nKHOST_EXPORT(scale)\n";
+
+}  // namespace
+
+TEST_CASE("the same content is built once") {
+  const auto first = build_source(kScale);
+  REQUIRE_MESSAGE(first, first.failure().message);
+  CHECK(first.value().signatures == Signatures{{"scale", "rfwfsl"}});
+  const auto second = build_source(kScale);
+  REQUIRE(second);
+  CHECK(second.value().path == first.value().path);
+  CHECK(second.value().wall_s == 0);
+  const auto other = build({.files = {{"kernels/k.cpp", kScale}}, .flags = {"-O1"}, .cache_dir = shared_cache()});
+  REQUIRE(other);
+  CHECK(other.value().hash != first.value().hash);
+}
+
+TEST_CASE("compiler errors come back with relative paths, and again from the cache") {
+  const std::string source = "int main() { return missing; }\n";
+  for (int round = 0; round < 2; round++) {
+    const auto built = build_source(source);
+    REQUIRE_FALSE(built);
+    CHECK(built.failure().code == "build");
+    CHECK(built.failure().message.find("kernels/k.cpp:1:21: error:") != std::string::npos);
+    CHECK(built.failure().message.find("/build/") == std::string::npos);
+  }
+}
+
+TEST_CASE("a flood of compiler errors is cut in the middle") {
+  std::string source;
+  for (int i = 0; i < 9; i++) {
+    source += "int a" + std::to_string(i) + " = " + std::string(5000, 'x') + std::to_string(i) + ";\n";
+  }
+  const auto built = build_source(source);
+  REQUIRE_FALSE(built);
+  CHECK(built.failure().message.size() < 8000);
+  CHECK(built.failure().message.find("bytes left out") != std::string::npos);
+}
+
+TEST_CASE("a build sees neither the host's files nor runs for ever") {
+  const auto peek = build_source("#include \"" + std::string(KHOST_SOURCE_DIR) + "/CMakeLists.txt\"\n");
+  REQUIRE_FALSE(peek);
+  CHECK(peek.failure().message.find("No such file") != std::string::npos);
+  const auto endless = build({.files = {{"kernels/k.cpp",
+                                         "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; i++) s += i; "
+                                         "return s; }\nstatic_assert(f(100000000000) != 1);\n"}},
+                              .flags = {"-fconstexpr-ops-limit=900000000000", "-fconstexpr-loop-limit=2000000000"},
+                              .timeout_s = 1,
+                              .cache_dir = shared_cache()});
+  REQUIRE_FALSE(endless);
+  CHECK(endless.failure().code == "timeout");
+}
+
+TEST_CASE("only plain file names below kernels are taken") {
+  const auto named = [](const std::string& path) {
+    return build({.files = {{path, kScale}}, .cache_dir = shared_cache()});
+  };
+  CHECK(named("kernels/deep/k.cpp"));
+  for (const char* path : {"kernels/../k.cpp", "kernels/a b.cpp", "kernels/-o.cpp", "kernels/$(id).cpp", "k.cpp",
+                           "/kernels/k.cpp", "kernels/k.txt"}) {
+    const auto built = named(path);
+    REQUIRE_FALSE(built);
+    CHECK_MESSAGE(built.failure().code == "bad_input", path);
+  }
+  CHECK_FALSE(build({.target = "tpu"}));
+}
+
+TEST_CASE("builds of the same content at the same time agree") {
+  const CacheFolder cache;
+  std::vector<std::thread> threads;
+  std::vector<std::string> paths(3);
+  for (std::string& path : paths) {
+    threads.emplace_back([&] {
+      const auto built = build({.files = {{"kernels/k.cpp", kScale}}, .cache_dir = cache.path});
+      path = built ? built.value().path : built.failure().message;
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(fs::exists(paths[0]));
+  CHECK(paths[0] == paths[1]);
+  CHECK(paths[1] == paths[2]);
+  CHECK(std::distance(fs::directory_iterator(cache.path), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("CUDA kernels build where there is a toolkit") {
+  if (!fs::exists("/usr/local/cuda/bin/nvcc")) {
+    MESSAGE("no /usr/local/cuda/bin/nvcc: not checked");
+    return;
+  }
+  const auto built = build({.files = {{"kernels/scale.cu", R"(
+#include "khost.h"
+__global__ void kernel(const float* x, float* out, int64_t n) {
+  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i];
+}
+extern "C" int scale(const float* x, float* out, int64_t n, khost::handles*, khost::stream* stream) {
+  kernel<<<(n + 255) / 256, 256, 0, khost::cuda(stream)>>>(x, out, n);
+  return cudaGetLastError();
+}
+KHOST_EXPORT(scale)
+)"}}, .target = "cuda", .cache_dir = shared_cache()});
+  REQUIRE_MESSAGE(built, built.failure().message);
+  CHECK(built.value().signatures == Signatures{{"scale", "rfwfslH-S-"}});
+}
+
+TEST_CASE("every good, wrong and crashing candidate builds, and only the announced ones do not") {
+  for (const char* group : {"good", "wrong", "crash"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / "tests/kernels" / group)) {
+      const std::string expected = read_text(entry.path() / "expected.json");
+      const auto built = build({.files = candidate_files(entry.path()), .cache_dir = shared_cache()});
+      const bool refused = expected.find("\"stage\": \"build\"") != std::string::npos;
+      CHECK_MESSAGE(static_cast<bool>(built) == !refused, entry.path().string());
+    }
+  }
+}

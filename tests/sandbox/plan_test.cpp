@@ -1,0 +1,174 @@
+#include "sandbox/abi/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "sandbox/abi/derive.h"
+
+using namespace khost;
+using namespace khost::sandbox;
+
+namespace {
+
+Json tensor(std::vector<int> size, std::vector<int> stride, int storage = 0, const char* name = "x") {
+  return {{"kind", "tensor"}, {"dtype", "float32"}, {"storage", storage}, {"offset", 0},
+          {"size", size},     {"stride", stride},   {"name", name}};
+}
+
+Manifest manifest(const Json& tree, const std::vector<int>& bytes) {
+  Json storages = Json::array();
+  int offset = 0;
+  for (const int size : bytes) {
+    storages.push_back({{"bytes", size}, {"offset", offset}});
+    offset += (size + 63) / 64 * 64;
+  }
+  auto result = Manifest::parse({{"storages", storages}, {"tree", tree}});
+  REQUIRE_MESSAGE(result, result.failure().message);
+  return std::move(result).value();
+}
+
+Json list(std::vector<Json> items) { return {{"kind", "tuple"}, {"items", items}}; }
+
+const Json kGood = Json::parse(R"({"launches": [{"symbol": "f", "arguments": [
+    {"role": "r", "slot": "input", "index": 0, "offset": 8}, {"role": "r", "slot": "null"},
+    {"role": "w", "slot": "output", "index": 0, "offset": 0}, {"role": "s", "dtype": "l", "value": -4},
+    {"role": "s", "dtype": "f", "value": "-inf"}, {"role": "W", "index": 0}, {"role": "T"}]}],
+  "workspace": [100], "output_storages": [128],
+  "outputs": {"kind": "tensor", "storage": 0, "dtype": "float32", "size": [4, 8], "stride": [8, 1], "offset": 0}})");
+const Signatures kSignatures = {{"f", "rfrfwfslsfW-T-"}};
+
+Status bound(const Json& json) {
+  Result<Plan> plan = Plan::parse(json);
+  if (!plan) {
+    return plan.failure();
+  }
+  return plan->bind(kSignatures, manifest(list({tensor({4, 8}, {8, 1})}), {128}), manifest(list({}), {}));
+}
+
+}  // namespace
+
+TEST_CASE("a plan survives its way to the player") {
+  Plan plan = Plan::parse(kGood).value();
+  REQUIRE(plan.bind(kSignatures, manifest(list({tensor({4, 8}, {8, 1})}), {128}), manifest(list({}), {})));
+  const Plan again = Plan::parse(Json::parse(plan.to_json().dump())).value();
+  CHECK(again.to_json() == plan.to_json());
+  CHECK(again.regions.inputs[0].bytes == 128);
+  CHECK(static_cast<std::int64_t>(again.launches[0].arguments[3].bits) == -4);
+  const auto bits = static_cast<std::uint32_t>(again.launches[0].arguments[4].bits);
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  CHECK(value == -INFINITY);
+}
+
+TEST_CASE("plans that do not fit their library or their regions are refused") {
+  REQUIRE(bound(kGood));
+  const auto broken = [](const std::function<void(Json&)>& change) {
+    Json json = kGood;
+    change(json);
+    const Status status = bound(json);
+    REQUIRE_FALSE(status);
+    CHECK(status.failure().code == "bad_input");
+    return status.failure().message;
+  };
+  const auto argument = [](Json& json, int i) -> Json& { return json["launches"][0]["arguments"][i]; };
+  broken([&](Json& json) { json["launches"][0]["symbol"] = "g"; });
+  broken([&](Json& json) { json["launches"][0]["arguments"].erase(0); });
+  broken([&](Json& json) { argument(json, 0)["index"] = 1; });
+  broken([&](Json& json) { argument(json, 0)["index"] = -1; });
+  broken([&](Json& json) { argument(json, 0)["offset"] = 129; });
+  broken([&](Json& json) { argument(json, 0)["offset"] = 1e30; });
+  broken([&](Json& json) { argument(json, 0)["slot"] = "elsewhere"; });
+  broken([&](Json& json) { argument(json, 0)["role"] = "w"; });
+  CHECK(broken([&](Json& json) { argument(json, 2) = {{"role", "w"}, {"slot", "input"}, {"index", 0}, {"offset", 0}}; })
+            .find("writes into an input") != std::string::npos);
+  broken([&](Json& json) { argument(json, 3)["dtype"] = "i"; });
+  broken([&](Json& json) { argument(json, 3)["value"] = 1.5; });
+  broken([&](Json& json) { argument(json, 3)["value"] = Json::array(); });
+  broken([&](Json& json) { argument(json, 4)["value"] = "many"; });
+  broken([&](Json& json) { argument(json, 5)["index"] = 1; });
+  broken([&](Json& json) { json["workspace"][0] = -5; });
+  broken([&](Json& json) { json["output_storages"][0] = 64; });
+  broken([&](Json& json) { json["outputs"]["stride"] = {64, 1}; });
+  broken([&](Json& json) { json["outputs"]["size"] = {std::int64_t{1} << 40, std::int64_t{1} << 40}; });
+  broken([&](Json& json) { json["outputs"]["offset"] = -1; });
+  broken([&](Json& json) { json["outputs"]["dtype"] = "float31"; });
+  broken([&](Json& json) { json["outputs"] = nullptr; });
+  broken([&](Json& json) { json["launches"] = "none"; });
+  broken([&](Json& json) { json["launches"][0] = 7; });
+  broken([&](Json& json) {
+    for (int i = 0; i < 100; i++) {
+      json["outputs"] = list({json["outputs"]});
+    }
+  });
+}
+
+TEST_CASE("numbers that do not fit their type are refused") {
+  CHECK(scalar_bits('i', 2147483647));
+  CHECK_FALSE(scalar_bits('i', 2147483648));
+  CHECK_FALSE(scalar_bits('I', -1));
+  CHECK_FALSE(scalar_bits('b', -129));
+  CHECK(scalar_bits('b', -128).value() == 0x80);
+  CHECK(scalar_bits('?', true).value() == 1);
+  CHECK(scalar_bits('L', 18446744073709551615ull));
+  CHECK_FALSE(scalar_bits('l', 18446744073709551615ull));
+  CHECK_FALSE(scalar_bits('e', 1.0));
+}
+
+TEST_CASE("outputs are compared with the reference's structure, not with its strides") {
+  const Manifest wanted = manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 1)}), {128, 16});
+  CHECK(match_outputs(manifest(list({tensor({4, 8}, {1, 4}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(tensor({4, 8}, {8, 1}), {128}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
+}
+
+TEST_CASE("names of arguments are read from the source text") {
+  const auto names = argument_names(R"(
+// int scale(int wrong);
+static int helper(int a) { return a; }
+#define CALL scale(1)
+extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *bias, float* out,
+                     std::array<int, 3>* z, int64_t n = f(1, 2), khost::workspace w) { return scale(1); }
+)", "scale");
+  REQUIRE(names);
+  CHECK(names.value() == std::vector<std::string>{"x", "bias", "out", "z", "n", "w"});
+  CHECK(argument_names("extern \"C\" int f() {}", "f").value().empty());
+  CHECK_FALSE(argument_names("EXPORT(f)(float* x) {}", "f"));
+  CHECK_FALSE(argument_names("int f(", "g"));
+}
+
+TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
+  const Manifest inputs = manifest(list({tensor({2, 3, 4}, {12, 4, 1}),
+                                         {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
+  const Manifest state = manifest({{"kind", "dict"}, {"items", {{"norm.weight", tensor({4}, {1}, 0, "norm.weight")}}}},
+                                  {16});
+  const Manifest outputs = manifest(tensor({2, 4, 3}, {12, 1, 4}), {96});
+  const auto derive = [&](const std::string& arguments, const std::string& signature) {
+    return derive_plan({"extern \"C\" int f(" + arguments + ") {", "f", signature, inputs, state, outputs});
+  };
+  Result<Plan> plan = derive("const float* norm_weight, const float* x, float* y, int64_t n, int rows, int64_t cols, "
+                             "float eps, khost::workspace w, khost::threads t",
+                             "rfrfwfslsislsfW-T-");
+  REQUIRE_MESSAGE(plan, plan.failure().message);
+  REQUIRE(plan->bind({{"f", "rfrfwfslsislsfW-T-"}}, inputs, state));
+  const auto& arguments = plan->launches[0].arguments;
+  CHECK(arguments[0].slot == Slot::state);
+  CHECK(arguments[1].slot == Slot::input);
+  CHECK(arguments[2].slot == Slot::output);
+  CHECK(arguments[3].bits == 24);
+  CHECK(arguments[4].bits == 6);
+  CHECK(arguments[5].bits == 4);
+  CHECK(plan->workspace == std::vector<std::size_t>{kDerivedWorkspaceBytes});
+  CHECK(plan->outputs.tensors[0].stride == std::vector<std::int64_t>{12, 3, 1});
+
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("'weight'") != std::string::npos);
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("norm_weight") != std::string::npos);
+  CHECK(derive("const float* x, float* y, int depth", "rfwfsi").failure().message.find("'depth'") != std::string::npos);
+  CHECK(derive("const int* x, float* y", "riwf").failure().message.find("'x'") != std::string::npos);
+  CHECK_FALSE(derive("const float* x, float* y, float* z", "rfwfwf"));
+  CHECK_FALSE(derive("const float* x", "rf"));
+}
