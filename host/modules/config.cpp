@@ -138,7 +138,8 @@ int show(lua_State* L) {
     Config config;
     config.value = argument<Json>(L, 1);
     if (luaL_getmetafield(L, 1, "__origins")) {
-      for (const auto& [name, origin] : Codec<Json>::get(L, lua_gettop(L)).items()) {
+      const Json origins = Codec<Json>::get(L, lua_gettop(L));
+      for (const auto& [name, origin] : origins.items()) {
         config.origins[name] = {origin["file"], origin["line"]};
       }
     }
