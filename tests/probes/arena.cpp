@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -36,7 +37,7 @@ size_t arena_calls() { return calls; }
 void* arena_alloc(ssize_t bytes, int, void*) {
   std::lock_guard guard(lock);
   calls++;
-  const size_t need = (size_t(bytes) + 511) / 512 * 512;
+  const size_t need = (std::max<size_t>(bytes, 1) + 511) / 512 * 512;
   for (auto [offset, room] : gaps)
     if (room >= need) {
       gaps.erase(offset);

@@ -74,8 +74,9 @@ if asked 8; then
 fi
 asked 1 && bounded 100 $built/q1_turn
 if asked 2; then
-  bounded 120 $built/q2_slack queued 30
-  bounded 120 $built/q2_slack host 30
+  bounded 120 $built/q2_slack queued 40
+  bounded 120 $built/q2_slack queued 40 together
+  bounded 120 $built/q2_slack host 40
 fi
 asked 6 && bounded 90 python3 q6_kill.py $built kill
 
@@ -106,7 +107,7 @@ if command -v nvidia-cuda-mps-control >/dev/null && start_mps -M; then
   fi
   asked 1 && bounded 100 $built/q1_turn
   if asked 2; then
-    for form in queued poller; do bounded 120 $built/q2_slack $form 30; done
+    for form in queued "queued 40 together" poller "poller 40 together"; do bounded 120 $built/q2_slack $form; done
   fi
   asked 5 && bounded 110 bash q5_control.sh $built
   stop_mps

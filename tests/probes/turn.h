@@ -25,6 +25,7 @@ struct TurnArguments {
   const float *in, *out;
   size_t count;
   unsigned samples, seed;
+  bool leave_together;
 };
 
 // Two blocks of 1,024 threads fill an SM, so all of 2 * SMs blocks resident means nobody else has a warp there.
@@ -64,6 +65,12 @@ __global__ void __launch_bounds__(1024, 2) turn(TurnArguments a) {
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0 && atomicAdd(&a.state->left, 1u) == all - 1 && a.go) *a.go = a.sequence;
+  if (threadIdx.x == 0 && a.leave_together) {  // no block makes room before all are done
+    const unsigned long long start = device_ns();
+    while (*(volatile unsigned*)&a.state->left < all && device_ns() - start < a.limit_ns) {
+    }
+  }
+  __syncthreads();
 }
 
 // Stays on the device until told to leave; never longer than its limit.
