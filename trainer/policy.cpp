@@ -8,10 +8,10 @@
 namespace khost::trainer {
 
 Policy::Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer,
-               const EngineOptions& options)
+               const EngineOptions& options, uint64_t seed)
     : network_(std::move(network)),
       tokenizer_(std::move(tokenizer)),
-      options_(options),
+      random_{seed},
       engine_(std::make_unique<Engine>(network_, options)) {}
 
 Policy::~Policy() = default;
@@ -55,6 +55,22 @@ uint64_t Policy::version() const {
 
 int64_t Policy::end_token() const { return network_->weights.config.end_token; }
 int64_t Policy::positions() const { return network_->weights.config.positions; }
+
+uint64_t Policy::next_seed() {
+  const std::lock_guard lock(mutex_);
+  return random_.next();
+}
+
+uint64_t Policy::random_state() const {
+  const std::lock_guard lock(mutex_);
+  return random_.state;
+}
+
+void Policy::set_random_state(uint64_t state) {
+  const std::lock_guard lock(mutex_);
+  random_.state = state;
+}
+
 EngineStats Policy::stats() const { return engine_->stats(); }
 
 }  // namespace khost::trainer

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "host/base/result.h"
+#include "trainer/generate/random.h"
 #include "trainer/model/tokenizer.h"
 
 namespace khost::trainer {
@@ -20,7 +22,7 @@ struct GenerateOptions {
   int64_t max_tokens = 256;
   double temperature = 1;  // 0: greedy
   uint64_t seed = 0;
-  std::vector<int32_t> stop;  // token ids that end a sequence; the one drawn is the last token
+  std::vector<int32_t> stop = {};  // token ids that end a sequence; the one drawn is the last token
 };
 
 struct Completion {
@@ -47,7 +49,8 @@ class Policy {
  public:
   using Done = std::function<void(Result<Completion>)>;
 
-  Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options);
+  Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
+         uint64_t seed);
   ~Policy();
 
   uint64_t generate(std::vector<int32_t> prompt, GenerateOptions options, Done done);
@@ -62,10 +65,16 @@ class Policy {
   int64_t positions() const;
   EngineStats stats() const;
 
+  // The stream that seeds requests which bring no seed.
+  uint64_t next_seed();
+  uint64_t random_state() const;
+  void set_random_state(uint64_t state);
+
  private:
   std::shared_ptr<Network> network_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  EngineOptions options_;
+  mutable std::mutex mutex_;
+  RandomStream random_;
   std::unique_ptr<Engine> engine_;
 };
 

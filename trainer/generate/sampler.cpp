@@ -23,16 +23,6 @@ int32_t pick(const float* probability, int64_t vocabulary, double uniform) {
 
 }  // namespace
 
-uint64_t RandomStream::next() {
-  state += 0x9e3779b97f4a7c15ULL;
-  uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-double RandomStream::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-
 std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, const std::vector<Draw>& draws) {
   const at::NoGradGuard no_grad;
   at::Tensor logits = at::mm(hidden_NC, weights.vocabulary_weight().t());

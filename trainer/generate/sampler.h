@@ -4,16 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/generate/random.h"
 #include "trainer/model/weights.h"
 
 namespace khost::trainer {
-
-// splitmix64: eight bytes of state, saved with a checkpoint as they are.
-struct RandomStream {
-  uint64_t state;
-  uint64_t next();
-  double uniform();  // [0, 1)
-};
 
 struct Draw {
   double temperature;  // 0: the most likely token

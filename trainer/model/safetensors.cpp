@@ -108,6 +108,9 @@ Result<SafeTensors> SafeTensors::open(const std::string& path) {
   try {
     const Json json = Json::parse(all.substr(8, header));
     const std::string_view data = all.substr(8 + header);
+    if (!json.is_object()) {
+      throw std::runtime_error("the header is no JSON object");
+    }
     for (const auto& [name, entry] : json.items()) {
       if (name == "__metadata__") {
         file.metadata_ = entry.get<std::map<std::string, std::string>>();

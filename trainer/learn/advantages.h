@@ -1,0 +1,33 @@
+// Fills a batch's advantages, returns and Monte-Carlo returns, and says how rewards and values stand.
+#pragma once
+
+#include <optional>
+
+#include "trainer/learn/batch.h"
+#include "trainer/learn/gae.h"
+
+namespace khost::trainer {
+
+enum class AdvantageSource {
+  gae,    // needs the values column
+  group,  // reward minus the mean of its group: no critic
+};
+
+struct AdvantageOptions {
+  AdvantageSource source = AdvantageSource::gae;
+  double gamma = 1;
+  double lambda = 0.95;
+  std::optional<double> lambda_critic;  // of the value targets; lambda when absent
+  double adaptive_alpha = 0;            // > 0: the actor's lambda follows the length (VAPO uses 0.05)
+  Whitening whiten = Whitening::full;
+};
+
+Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options);
+
+// 1 - var(R - V) / (var(R) + 1e-5) over action tokens.
+double explained_variance(const Batch& batch, Column returns);
+
+// reward, length and, where the columns are there, value metrics of a batch.
+Metrics batch_metrics(const Batch& batch);
+
+}  // namespace khost::trainer

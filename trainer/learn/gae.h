@@ -1,0 +1,30 @@
+// Generalised advantage estimation over action tokens only: observation tokens are stepped over, as if the trajectory
+// held nothing but its actions. Elsewhere they decay the credit once each (verl#2337, miles#1827).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace khost::trainer {
+
+// All spans have one entry a token of one trajectory. rewards and values are read, advantages and returns written,
+// where mask is 1; both are 0 elsewhere. The state after the last action is worth 0, also when it was cut off.
+// With `next` the action that follows t:
+//   delta[t] = r[t] + gamma V[next] - V[t];  A[t] = delta[t] + gamma lambda A[next];  R[t] = A[t] + V[t]
+void gae(std::span<const uint8_t> mask, std::span<const float> rewards, std::span<const float> values, double gamma,
+         double lambda, std::span<float> advantages, std::span<float> returns);
+
+// VAPO's length-adaptive lambda, 1 - 1/(alpha * actions), kept within 0 and 1.
+double adaptive_lambda(double alpha, int64_t actions);
+
+enum class Whitening { none, center, full };
+
+struct Moments {
+  double mean = 0, std = 0;
+};
+
+// Over all tokens with mask 1 of the whole batch: (A - mean) / sqrt(unbiased variance + 1e-8), or only A - mean.
+// Returns the moments before.
+Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening);
+
+}  // namespace khost::trainer

@@ -1,0 +1,85 @@
+// Owns one network, its optimizer and its policy. Free of LibTorch headers. Calls block and may come from any thread,
+// one at a time for each trainer; weights change only inside update and load, when no request is in flight.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "host/base/json.h"
+#include "host/base/result.h"
+#include "trainer/learn/advantages.h"
+#include "trainer/learn/batch.h"
+#include "trainer/learn/objective.h"
+#include "trainer/learn/options.h"
+#include "trainer/model/config.h"
+#include "trainer/policy.h"
+
+namespace khost::trainer {
+
+struct Network;
+class Optimizer;
+
+struct TrainerSpec {
+  std::string model;                  // directory with config.json and model.safetensors; empty: a fresh `config`
+  std::optional<ModelConfig> config;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null: the directory's, if it has one
+  OptimizerOptions optimizer;
+  EngineOptions engine;
+  uint64_t seed = 0;
+  std::string lease_path;             // taken shared around every micro-batch and every step of the engine
+};
+
+// Threads that tensor work may use, for the whole program.
+void set_threads(int count);
+
+enum class Role { actor, critic };
+
+class Trainer : public std::enable_shared_from_this<Trainer> {
+ public:
+  static Result<std::shared_ptr<Trainer>> open(const TrainerSpec& spec);
+  ~Trainer();
+
+  // A critic: this network's transformer as it is now, under a value head that says 0.
+  std::shared_ptr<Trainer> critic() const;
+  // The policy of an actor; always the same one.
+  Result<std::shared_ptr<Policy>> policy();
+
+  // old_logp and ref_logp by an actor, values by a critic, with the weights as they are now.
+  Status fill(Batch& batch, Column column);
+
+  // One optimizer step over the whole batch: all micro-batches, denominators over all of them.
+  Result<Metrics> update(const Batch& batch, const Objective& objective, const StepOptions& options);
+
+  // Without a step. A critic: value_loss, ev_lambda and ev_mc on returns that are there, or on the terminal rewards.
+  // An actor: nll and entropy an action token.
+  Result<Metrics> evaluate(const Batch& batch);
+
+  // A checkpoint is also a model directory that open and Hugging Face's loaders read.
+  Status save(const std::string& directory, const Json& note);
+  Result<Json> load(const std::string& directory);  // returns the note
+
+  Role role() const { return role_; }
+  int64_t steps() const;
+  int64_t parameters() const;
+  const ModelConfig& config() const;
+  std::shared_ptr<const Tokenizer> tokenizer() const { return spec_.tokenizer; }
+
+ private:
+  struct Collected;
+  Trainer(TrainerSpec spec, Role role, std::unique_ptr<Network> network);
+  Status check_tokens(const Batch& batch) const;
+  void accumulate(const Batch& batch, const std::vector<int64_t>& trajectories, const Objective& objective,
+                  const std::vector<float>& weights, Collected& collected);
+
+  TrainerSpec spec_;
+  Role role_;
+  std::shared_ptr<Network> network_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::shared_ptr<Policy> policy_;
+  mutable std::mutex mutex_;
+};
+
+}  // namespace khost::trainer
