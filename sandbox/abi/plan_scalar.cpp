@@ -26,16 +26,14 @@ Result<std::uint64_t> integer_bits(const Json& value) {
   if (!value.is_number_integer()) {
     return bad("scalar " + value.dump().substr(0, 40) + " is no integer");
   }
-  const bool fits = value.is_number_unsigned()
-                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max())
-                        : value.get<std::int64_t>() >= 0 ||
-                              (std::numeric_limits<T>::is_signed &&
-                               value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min()));
+  const bool negative = !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+  const bool fits = negative ? std::numeric_limits<T>::is_signed &&
+                                   value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
+                             : value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
   if (!fits) {
     return bad("scalar " + value.dump() + " does not fit its type");
   }
-  return bits_of(value.is_number_unsigned() ? static_cast<T>(value.get<std::uint64_t>())
-                                            : static_cast<T>(value.get<std::int64_t>()));
+  return bits_of(negative ? static_cast<T>(value.get<std::int64_t>()) : static_cast<T>(value.get<std::uint64_t>()));
 }
 
 Result<double> real(const Json& value) {

@@ -6,6 +6,13 @@
 #include <filesystem>
 #include <string>
 
+#include "host/base/json.h"
+#include "sandbox/abi/plan.h"
+#include "tests/sandbox/abi_fixture.h"
+
+using namespace khost;
+using namespace khost::sandbox;
+using namespace khost::sandbox::test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -37,4 +44,58 @@ TEST_CASE("the recorder turns model_new.py into plans and refuses everything els
   const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/recorder_test.py").c_str());
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("what the recorder writes is a plan that binds to the built library") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
+    return;
+  }
+  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/good/multi_kernel";
+  const auto files = candidate_files(folder);
+  const auto built = build({.files = files, .cache_dir = shared_cache()});
+  REQUIRE_MESSAGE(built, built.failure().message);
+  const auto vector = [](const char* name, std::vector<int> size, int storage) {
+    return Json{{"kind", "tensor"}, {"dtype", "float32"},  {"storage", storage}, {"offset", 0}, {"size", size},
+                {"stride", size.size() == 2 ? std::vector<int>{size[1], 1} : std::vector<int>{1}}, {"name", name}};
+  };
+  const Json inputs = {{"storages", {{{"bytes", 64 * 128 * 4}, {"offset", 0}}}},
+                       {"tree", {{"kind", "tuple"}, {"items", Json::array({vector("x", {64, 128}, 0)})}}}};
+  Json storages = Json::array();
+  int offset = 0;
+  for (const int count : {256 * 128, 256, 256, 256}) {
+    storages.push_back({{"bytes", count * 4}, {"offset", offset}});
+    offset += count * 4;
+  }
+  const Json state = {{"storages", storages},
+                      {"tree",
+                       {{"kind", "dict"},
+                        {"items",
+                         {{"up.weight", vector("up.weight", {256, 128}, 0)},
+                          {"up.bias", vector("up.bias", {256}, 1)},
+                          {"norm.weight", vector("norm.weight", {256}, 2)},
+                          {"norm.bias", vector("norm.bias", {256}, 3)}}}}}};
+  const Json request = {{"model_source", files.at("model.py")},
+                        {"model_new_source", files.at("model_new.py")},
+                        {"signatures", built.value().signatures},
+                        {"inputs", inputs},
+                        {"state", state}};
+  const CacheFolder scratch;
+  std::ofstream(scratch.path + "/request") << request.dump();
+  const std::string command = python + " " KHOST_SOURCE_DIR "/sandbox/subject/recorder.py < " + scratch.path +
+                              "/request > " + scratch.path + "/plan";
+  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string answer = read_text(scratch.path + "/plan");
+  Result<Plan> plan = Plan::parse(Json::parse(answer));
+  REQUIRE_MESSAGE(plan, answer);
+  const Status bound = plan->bind(built.value().signatures, Manifest::parse(inputs).value(),
+                                  Manifest::parse(state).value());
+  REQUIRE_MESSAGE(bound, bound.failure().message);
+  CHECK(plan->launches.size() == 3);
+  CHECK(plan->launches[0].arguments[1].slot == Slot::state);
+  CHECK(plan->launches[2].arguments[3].slot == Slot::output);
+  CHECK(plan->workspace.size() == 2);  // scratch, and the hidden layer
+  CHECK(plan->outputs.tensors.size() == 2);
+  CHECK(plan->outputs.tensors[1].size == std::vector<std::int64_t>{64});
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <regex>
+#include <thread>
 
 #include "sandbox/jail/jail.h"
 #include "tests/sandbox/abi_fixture.h"
@@ -25,6 +26,9 @@ Output run(const fs::path& workspace, std::vector<std::string> argv) {
   spec.argv = std::move(argv);
   spec.cwd = "/workspace";
   spec.binds = {{workspace.string(), "/workspace", false}};
+  if (fs::exists(workspace / ".khost")) {
+    spec.binds.push_back({(workspace / ".khost").string(), "/workspace/.khost", true});
+  }
   auto output = run_in_jail(spec, "", 30, 10000);
   REQUIRE_MESSAGE(output, output.failure().message);
   return std::move(output).value();
@@ -68,4 +72,32 @@ TEST_CASE("the example of the C++ skill compiles, with the judge's flags and wit
   const Output output = run(workspace.path, {"sh", "utils/compile.sh"});
   CHECK(output.exit.code != 0);
   CHECK(output.err.find("kernels/k.cpp:1:1: error") != std::string::npos);
+}
+
+TEST_CASE("the clients ask the host and print its answer") {
+  const CacheFolder workspace;
+  fs::copy(kSkills / "cpp-kernel/template", workspace.path, fs::copy_options::recursive);
+  fs::permissions(workspace.path, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+  const fs::path folder = fs::path(workspace.path) / ".khost";
+  for (const auto& [module, kind] :
+       {std::pair{"utils.verification", "verify"}, std::pair{"utils.profiling", "profile"}}) {
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+    std::ofstream(folder / "response-3.json") << "{}";  // of an earlier request
+    std::string asked;
+    std::thread host([&] {
+      const fs::path request = folder / "request-4.json";
+      for (int i = 0; i < 1000 && !fs::exists(request); i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      asked = read_text(request);
+      std::ofstream(folder / "answer") << R"({"text": "all outputs agree"})";
+      fs::rename(folder / "answer", folder / "response-4.json");
+    });
+    const Output output = run(workspace.path, {"python3", "-m", module});
+    host.join();
+    CHECK(asked == "{\"kind\": \"" + std::string(kind) + "\"}");
+    CHECK(output.out == "all outputs agree\n");
+    CHECK_MESSAGE(output.exit.code == 0, output.err);
+  }
 }
