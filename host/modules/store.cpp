@@ -60,8 +60,8 @@ Result<Json> list(StorePtr store, std::string kind, StoreQuery query) { return s
 Result<int64_t> count(StorePtr store, std::string kind, Json where) {
   return store->count(kind, where.is_null() ? Json::object() : where);
 }
-Result<Json> query(StorePtr store, std::string sql, std::vector<Json> parameters) {
-  return store->query(sql, parameters);
+Result<Json> query(StorePtr store, std::string sql, std::optional<std::vector<Json>> parameters) {
+  return store->query(sql, parameters.value_or(std::vector<Json>{}));
 }
 
 // Upvalues: store, kind, query (without after and limit), page, position in page, last id, what is left of limit.
