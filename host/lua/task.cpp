@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <cstdio>
 
 namespace khost::lua {
@@ -33,6 +34,11 @@ Tasks& Tasks::of(lua_State* L) {
   auto* tasks = static_cast<Tasks*>(lua_touserdata(L, -1));
   lua_pop(L, 1);
   return *tasks;
+}
+
+void Tasks::bracket_runs(std::function<void()> before, std::function<void()> after) {
+  before_run_ = std::move(before);
+  after_run_ = std::move(after);
 }
 
 void Tasks::post(std::function<void()> body) {
@@ -166,11 +172,11 @@ void Tasks::resume(uint64_t id, const Push& push) {
   luaL_checkstack(thread, 8, "resume");
   const int count = push(thread);
   resumes_++;
-  running_ = true;
-  resumed_at_ = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();
+  before_run_();
   const int status = lua_resume(thread, count);
-  const std::chrono::duration<double> ran = std::chrono::steady_clock::now() - resumed_at_;
-  running_ = false;
+  after_run_();
+  const std::chrono::duration<double> ran = std::chrono::steady_clock::now() - begin;
   longest_run_s_ = std::max(longest_run_s_, ran.count());
   if (status == LUA_YIELD) {
     if (tasks_.at(id).waiting) {

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +30,8 @@ class Tasks {
   // `main` is the VM's main thread; the object must outlive every operation that holds a Resume.
   Tasks(boost::asio::io_context& io, lua_State* main);
   static Tasks& of(lua_State* L);
+  // Called right before and right after each resume: the watchdog's clock.
+  void bracket_runs(std::function<void()> before, std::function<void()> after);
 
   // A new task that runs the function on top of L (popped) without arguments, when the loop next turns.
   uint64_t spawn(lua_State* L, std::string name);
@@ -61,8 +62,6 @@ class Tasks {
   // True when tasks are alive and none of them can ever be resumed.
   bool deadlocked() const;
   std::string deadlock_report() const;
-  std::chrono::steady_clock::time_point resumed_at() const { return resumed_at_; }
-  bool running() const { return running_; }
 
  private:
   struct Task {
@@ -91,8 +90,8 @@ class Tasks {
   std::atomic<size_t> posted_{0};
   uint64_t resumes_ = 0;
   double longest_run_s_ = 0;
-  bool running_ = false;
-  std::chrono::steady_clock::time_point resumed_at_;
+  std::function<void()> before_run_ = [] {};
+  std::function<void()> after_run_ = [] {};
 };
 
 // The right, and the duty, to answer one wait.

@@ -1,0 +1,241 @@
+#include "host/lua/vm.h"
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "host/lua/bind.h"
+
+namespace khost::lua {
+namespace {
+
+constexpr int kInstructionsPerLook = 10000;
+
+// What scripts may not have: the C interface, the file system behind our back, wall clocks and unseeded draws.
+constexpr const char* kWithheld[] = {"dofile", "loadfile", "load", "loadstring", "module", "newproxy", "collectgarbage"};
+
+// Loads modules from files. `khost.x` is native; everything else lies under scripts/ or under the root. Each
+// loader keeps its own table of loaded modules, which is what makes a reload a new whole.
+constexpr const char* kLoader = R"lua(
+local native, read, root, compile = ...
+local loaders = {}
+
+local function locate(name)
+  local path = name:gsub("%.", "/")
+  for _, base in ipairs { root .. "/scripts/", root .. "/" } do
+    local file = base .. path .. ".lua"
+    local text = read(file)
+    if text then return file, text end
+  end
+  error(("module '%s' not found: neither scripts/%s.lua nor %s.lua under %s"):format(name, path, path, root), 3)
+end
+
+-- on_file(path, text) hears of every file that is about to run.
+function loaders.new(on_file)
+  local loaded, self = {}, {}
+  local function run(file, text, ...)
+    if on_file then on_file(file, text) end
+    local environment = setmetatable({ require = self.require }, {
+      __index = _G,
+      __newindex = function(_, key)
+        error(("assignment to the global '%s': declare it local"):format(tostring(key)), 2)
+      end,
+    })
+    local name = file:sub(1, #root + 1) == root .. "/" and file:sub(#root + 2) or file
+    local chunk, message = compile(text, "@" .. name, environment)
+    if not chunk then error(message, 0) end
+    return chunk(...)
+  end
+  function self.require(name)
+    if type(name) ~= "string" then error("require: the name of a module expected", 2) end
+    if name:sub(1, 6) == "khost." then return native(name, self) end
+    local value = loaded[name]
+    if value == loaders then error(("module '%s' requires itself, directly or through others"):format(name), 2) end
+    if value ~= nil then return value end
+    local file, text = locate(name)
+    loaded[name] = loaders
+    local ok, result = pcall(run, file, text, name)
+    if not ok then
+      loaded[name] = nil
+      error(result, 0)
+    end
+    if result == nil then result = true end
+    loaded[name] = result
+    return result
+  end
+  function self.run_file(file, ...)
+    local text, message = read(file)
+    if not text then error(message, 0) end
+    return run(file, text, ...)
+  end
+  return self
+end
+
+setmetatable(_G, {
+  __index = function(_, key) error(("undefined variable '%s'"):format(tostring(key)), 2) end,
+  __newindex = function(_, key)
+    error(("assignment to the global '%s': declare it local"):format(tostring(key)), 2)
+  end,
+})
+return loaders
+)lua";
+
+int read_text(lua_State* L) {
+  const char* path = luaL_checkstring(L, 1);
+  std::FILE* file = std::fopen(path, "rb");
+  if (file == nullptr) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: cannot be read", path);
+    return 2;
+  }
+  luaL_Buffer buffer;
+  luaL_buffinit(L, &buffer);
+  char block[4096];
+  size_t n = 0;
+  while ((n = std::fread(block, 1, sizeof block, file)) > 0) {
+    luaL_addlstring(&buffer, block, n);
+  }
+  std::fclose(file);
+  luaL_pushresult(&buffer);
+  return 1;
+}
+
+int compile(lua_State* L) {
+  size_t size = 0;
+  const char* text = luaL_checklstring(L, 1, &size);
+  // Text only: bytecode is unchecked and could corrupt the VM.
+  if (luaL_loadbufferx(L, text, size, luaL_checkstring(L, 2), "t") != 0) {
+    lua_pushnil(L);
+    lua_insert(L, -2);
+    return 2;
+  }
+  lua_pushvalue(L, 3);
+  lua_setfenv(L, -2);
+  return 1;
+}
+
+// native(name): what a C++ module registered under this name, opened once.
+int open_native(lua_State* L) {
+  const char* name = luaL_checkstring(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.opened");
+  lua_getfield(L, -1, name);
+  if (!lua_isnil(L, -1)) {
+    return 1;
+  }
+  lua_pop(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.natives");
+  lua_getfield(L, -1, name);
+  if (lua_isnil(L, -1)) {
+    return luaL_error(L, "module '%s' is not part of this build", name);
+  }
+  lua_call(L, 0, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -4, name);
+  return 1;
+}
+
+void remove_withheld(lua_State* L) {
+  for (const char* name : kWithheld) {
+    lua_pushnil(L);
+    lua_setglobal(L, name);
+  }
+  for (const char* name : {"io", "os", "package", "require", "jit", "ffi"}) {
+    lua_pushnil(L);
+    lua_setglobal(L, name);
+  }
+  lua_getglobal(L, "math");
+  for (const char* name : {"random", "randomseed"}) {
+    lua_pushnil(L);
+    lua_setfield(L, -2, name);
+  }
+  lua_pop(L, 1);
+  // Tracebacks stay; what could reach into other functions goes.
+  lua_getglobal(L, "debug");
+  lua_getfield(L, -1, "traceback");
+  lua_newtable(L);
+  lua_insert(L, -2);
+  lua_setfield(L, -2, "traceback");
+  lua_setglobal(L, "debug");
+  lua_pop(L, 1);
+}
+
+}  // namespace
+
+void* Vm::allocate(void* self, void* block, size_t old_size, size_t new_size) {
+  auto* vm = static_cast<Vm*>(self);
+  if (new_size == 0) {
+    std::free(block);
+    vm->used_bytes_ -= old_size;
+    return nullptr;
+  }
+  const size_t before = block == nullptr ? 0 : old_size;
+  if (new_size > before && vm->used_bytes_ + (new_size - before) > vm->options_.memory_bytes) {
+    return nullptr;
+  }
+  void* result = std::realloc(block, new_size);
+  if (result != nullptr) {
+    vm->used_bytes_ += new_size - before;
+  }
+  return result;
+}
+
+void Vm::on_count(lua_State* L, lua_Debug*) {
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.vm");
+  auto* vm = static_cast<Vm*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  if (vm->timed_ && std::chrono::steady_clock::now() > vm->deadline_) {
+    // Once: the handler of the error gets a second's worth of its own.
+    vm->deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    luaL_error(L, "ran too long without waiting: does it loop for ever?");
+  }
+}
+
+Vm::Vm(VmOptions options) : options_(std::move(options)) {
+  state_ = lua_newstate(&Vm::allocate, this);
+  if (state_ == nullptr) {
+    throw std::runtime_error("no memory for a Lua state");
+  }
+  lua_State* L = state_;
+  luaL_openlibs(L);
+  // Count hooks never fire in compiled loops, and orchestration does not need the compiler.
+  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+  lua_sethook(L, &Vm::on_count, LUA_MASKCOUNT, kInstructionsPerLook);
+  lua_pushlightuserdata(L, this);
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.vm");
+  lua_pushthread(L);
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.main");
+  for (const char* table : {"khost.natives", "khost.opened"}) {
+    lua_newtable(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, table);
+  }
+  remove_withheld(L);
+  if (luaL_loadbuffer(L, kLoader, std::char_traits<char>::length(kLoader), "=loader") != 0) {
+    throw std::runtime_error(lua_tostring(L, -1));
+  }
+  lua_pushcfunction(L, open_native);
+  lua_pushcfunction(L, read_text);
+  lua_pushstring(L, options_.root.c_str());
+  lua_pushcfunction(L, compile);
+  if (lua_pcall(L, 4, 1, 0) != 0) {
+    throw std::runtime_error(lua_tostring(L, -1));
+  }
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.loaders");
+}
+
+Vm::~Vm() { lua_close(state_); }
+
+void Vm::preload(const char* name, lua_CFunction open) {
+  lua_getfield(state_, LUA_REGISTRYINDEX, "khost.natives");
+  lua_pushcfunction(state_, open);
+  lua_setfield(state_, -2, name);
+  lua_pop(state_, 1);
+}
+
+void Vm::begin_run(double budget_s) {
+  const std::chrono::duration<double> budget(budget_s > 0 ? budget_s : options_.longest_run_s);
+  deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(budget);
+  timed_ = true;
+}
+
+void Vm::end_run() { timed_ = false; }
+
+}  // namespace khost::lua

@@ -1,0 +1,57 @@
+#include "host/modules/modules.h"
+
+#include "host/host.h"
+
+namespace khost::modules {
+namespace {
+
+template <void (*Open)(lua_State*)>
+int opener(lua_State* L) {
+  return lua::guarded(L, 1, [L] {
+    Open(L);
+    return 1;
+  });
+}
+
+}  // namespace
+
+void register_all(lua::Vm& vm) {
+  vm.preload("khost.sched", opener<open_sched>);
+  vm.preload("khost.reload", opener<open_reload>);
+  vm.preload("khost.fs", opener<open_fs>);
+  vm.preload("khost.json", opener<open_json>);
+  vm.preload("khost.config", opener<open_config>);
+  vm.preload("khost.log", opener<open_log>);
+  vm.preload("khost.progress", opener<open_progress>);
+  vm.preload("khost.store", opener<open_store>);
+  vm.preload("khost.rewards", opener<open_rewards>);
+  vm.preload("khost.machine", opener<open_machine>);
+#if __has_include("host/modules/sandbox.cpp")
+  vm.preload("khost.sandbox", opener<open_sandbox>);
+#endif
+#if __has_include("host/modules/judge.cpp")
+  vm.preload("khost.judge", opener<open_judge>);
+#endif
+#if defined(KHOST_WITH_TRAINER) && __has_include("host/modules/trainer.cpp")
+  vm.preload("khost.trainer", opener<open_trainer>);
+#endif
+#if defined(KHOST_WITH_TRAINER) && __has_include("host/modules/policy.cpp")
+  vm.preload("khost.policy", opener<open_policy>);
+#endif
+}
+
+void finish_in_lua(lua_State* L, const char* file) {
+  const std::string path = Host::of(L).root() + "/host/modules/" + file;
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.loaders");
+  lua_getfield(L, -1, "new");
+  lua_call(L, 0, 1);
+  lua_getfield(L, -1, "run_file");
+  lua_pushstring(L, path.c_str());
+  lua_pushvalue(L, -5);
+  lua_call(L, 2, 1);
+  // native, loaders, loader, result -> result
+  lua_replace(L, -4);
+  lua_pop(L, 2);
+}
+
+}  // namespace khost::modules

@@ -1,0 +1,35 @@
+// One open_<name> for each native module: leaves the module's table on the stack. They run once per VM, on the
+// first require("khost.<name>").
+#pragma once
+
+#include <lua.hpp>
+
+namespace khost::lua {
+class Vm;
+}
+
+namespace khost::modules {
+
+void open_sched(lua_State* L);
+void open_reload(lua_State* L);
+void open_fs(lua_State* L);
+void open_json(lua_State* L);
+void open_config(lua_State* L);
+void open_log(lua_State* L);
+void open_progress(lua_State* L);
+void open_store(lua_State* L);
+void open_rewards(lua_State* L);
+void open_machine(lua_State* L);
+void open_sandbox(lua_State* L);
+void open_judge(lua_State* L);
+void open_trainer(lua_State* L);
+void open_policy(lua_State* L);
+
+// Makes all modules of this build known to require.
+void register_all(lua::Vm& vm);
+
+// Runs host/modules/<file> with the table on top of the stack and replaces it by what the file returns: the
+// half of a module that is better written in Lua.
+void finish_in_lua(lua_State* L, const char* file);
+
+}  // namespace khost::modules

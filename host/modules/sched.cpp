@@ -1,0 +1,128 @@
+// khost.sched: tasks, time and random streams. What needs no C++ is in sched.lua.
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdio>
+#include <random>
+
+#include "host/base/sha256.h"
+#include "host/host.h"
+#include "host/modules/modules.h"
+
+namespace khost::modules {
+namespace {
+
+using lua::Resume;
+using lua::Tag;
+using lua::Tasks;
+
+// A stream of draws that depends on its seed and key alone.
+struct Random {
+  std::mt19937_64 engine;
+};
+constexpr const char* class_name(Tag<Random>) { return "Random"; }
+
+std::shared_ptr<Random> make_random(double seed, std::string key) {
+  const std::string digest = sha256_hex(std::to_string(seed) + "/" + key);
+  auto random = std::make_shared<Random>();
+  random->engine.seed(std::stoull(digest.substr(0, 16), nullptr, 16));
+  return random;
+}
+
+// In [0, 1), 53 random bits; the same on every machine, unlike std::uniform_real_distribution.
+double random_number(std::shared_ptr<Random> random) {
+  return static_cast<double>(random->engine() >> 11) * 0x1.0p-53;
+}
+
+// A whole number in [low, high], both included.
+double random_integer(std::shared_ptr<Random> random, int64_t low, int64_t high) {
+  if (low > high) {
+    throw lua::ArgError("integer(low, high): low " + std::to_string(low) + " is above high " + std::to_string(high));
+  }
+  const uint64_t span = static_cast<uint64_t>(high - low) + 1;
+  const uint64_t limit = span * (UINT64_MAX / span);
+  uint64_t draw = random->engine();
+  while (draw >= limit) {
+    draw = random->engine();
+  }
+  return static_cast<double>(low + static_cast<int64_t>(draw % span));
+}
+
+void sleep_for(Resume<std::monostate> done, lua_State* L, double seconds) {
+  if (!(seconds >= 0)) {
+    throw lua::ArgError("sleep: seconds of at least 0 expected");
+  }
+  auto timer = std::make_shared<boost::asio::steady_timer>(Host::of(L).io());
+  timer->expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::min(seconds, 1e9))));
+  done.on_cancel([timer] { timer->cancel(); });
+  timer->async_wait([timer, done](const boost::system::error_code& error) {
+    if (!error) {
+      done({});
+    }
+  });
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds since 1970, for names and logs; never for decisions.
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+int spawn(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  const std::string name = luaL_checkstring(L, 2);
+  lua_settop(L, 1);
+  const uint64_t id = Tasks::of(L).spawn(L, name);
+  lua_pushnumber(L, static_cast<double>(id));
+  return 1;
+}
+
+// Waits until unpark(id): a waiting function without an operation behind it.
+int park(lua_State* L) {
+  return lua::guarded(L, 2, [L] {
+    Tasks::of(L).suspend(L, true);
+    return lua_yield(L, 0);
+  });
+}
+
+bool unpark(lua_State* L, uint64_t id) { return Tasks::of(L).unpark(id); }
+bool cancel(lua_State* L, uint64_t id) { return Tasks::of(L).cancel(id); }
+uint64_t current(lua_State* L) { return Tasks::of(L).current(L); }
+std::string trace(lua_State* L, uint64_t id) { return Tasks::of(L).trace(id); }
+
+Json stats(lua_State* L) {
+  const Tasks& tasks = Tasks::of(L);
+  return {{"tasks", tasks.alive()},
+          {"waiting", tasks.waiting()},
+          {"ready", tasks.alive() - tasks.waiting()},
+          {"resumes", tasks.resumes()},
+          {"longest_run_s", tasks.longest_run_s()},
+          {"memory_bytes", Host::of(L).vm().used_bytes()}};
+}
+
+void report(std::string text) { std::fprintf(stderr, "khost: %s\n", text.c_str()); }
+
+void collect_garbage(lua_State* L) { lua_gc(L, LUA_GCCOLLECT, 0); }
+
+}  // namespace
+
+void open_sched(lua_State* L) {
+  lua::add_class<Random>(L, {lua::def<random_number>("number"), lua::def<random_integer>("integer")});
+  lua_newtable(L);
+  lua::add(L, {lua::raw("spawn", spawn), {"park", park, true}, lua::def<unpark>("unpark"),
+               lua::def<cancel>("cancel"), lua::def<current>("current"), lua::def<trace>("trace"),
+               lua::def<sleep_for>("sleep"), lua::def<now>("now"), lua::def<wall_clock>("wall_clock"),
+               lua::def<make_random>("random"), lua::def<stats>("stats"),
+               lua::def<report>("report"), lua::def<collect_garbage>("collect_garbage")});
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
+  lua_setfield(L, -2, "CANCELLED");
+  // The host reaches run_root and cancel_root, which the Lua half adds to this table.
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "khost.sched");
+  finish_in_lua(L, "sched.lua");
+}
+
+}  // namespace khost::modules
