@@ -95,7 +95,9 @@ int next_record(lua_State* L) {
     lua_pushinteger(L, static_cast<lua_Integer>(left - 1));
     lua_replace(L, lua_upvalueindex(7));
     lua_rawgeti(L, lua_upvalueindex(4), position);
-    lua_getfield(L, -1, "id");
+    // The loop ends at the first nil, so records with keys come with those.
+    const std::string key = (*find_kind(lua_tostring(L, lua_upvalueindex(2))))->key;
+    lua_getfield(L, -1, key.empty() ? "id" : key.c_str());
     lua_insert(L, -2);
     return 2;
   });

@@ -92,6 +92,11 @@ function spec.put_replaces_by_key()
     t.expect(key, "relu")
     t.expect(task.split, "test")
   end
+  run:begin_stage("rft")
+  local seen = {}
+  for name, stage in run:each("stages") do seen[name] = stage.status end
+  for key, state in run:each("state") do seen[key] = state.value.level end
+  t.expect(seen, { rft = "running", curriculum = 2 })
 end
 
 function spec.unknown_kinds_and_columns_name_the_nearest()

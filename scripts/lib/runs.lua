@@ -1,0 +1,140 @@
+-- Finding and opening runs for the commands that read them.
+
+local config = require "khost.config"
+local fs = require "khost.fs"
+local store = require "khost.store"
+
+local runs = {}
+
+--- Where runs go on this machine.
+---@return string
+function runs.root()
+  local c = config.load {}
+  local folder = c and c.machine.runs or "runs"
+  return folder:sub(1, 1) == "/" and folder or fs.root() .. "/" .. folder
+end
+
+--- Opens a run for reading: by path, id, part of an id, or the newest.
+---@param name? string
+---@return khost.Store|nil, string? message
+function runs.open(name)
+  local folder, message = store.find(runs.root(), name)
+  if not folder then
+    return nil, message
+  end
+  return store.open(folder, { read_only = true })
+end
+
+--- A number as people read it: four digits, no trailing zeros; "-" for nothing.
+---@param value any
+---@return string
+function runs.number(value)
+  if type(value) ~= "number" then
+    return value == nil and "-" or tostring(value)
+  end
+  if value == math.floor(value) and math.abs(value) < 1e9 then
+    return ("%d"):format(value)
+  end
+  return ("%.4g"):format(value)
+end
+
+--- Seconds as people read them.
+---@param seconds? number
+---@return string
+function runs.duration(seconds)
+  if not seconds then
+    return "-"
+  elseif seconds < 1e-3 then
+    return ("%.1f us"):format(seconds * 1e6)
+  elseif seconds < 1 then
+    return ("%.2f ms"):format(seconds * 1e3)
+  elseif seconds < 60 then
+    return ("%.1f s"):format(seconds)
+  end
+  return ("%d min %02d s"):format(math.floor(seconds / 60), math.floor(seconds % 60))
+end
+
+-- What the tables of a run are made of; `show` prints them and `report` draws them.
+local TABLES = {
+  { title = "Stages", sql = [[
+      SELECT s.name AS stage, s.status AS status, s.attempts AS attempts, s.finished_s - s.started_s AS seconds,
+        (SELECT count(*) FROM trajectories t WHERE t.stage = s.name) AS trajectories,
+        (SELECT count(*) FROM verdicts v WHERE v.stage = s.name) AS verdicts,
+        (SELECT avg(reward) FROM trajectories t WHERE t.stage = s.name) AS reward,
+        (SELECT avg(token_count) FROM trajectories t WHERE t.stage = s.name) AS tokens,
+        (SELECT avg(turn_count) FROM trajectories t WHERE t.stage = s.name) AS turns
+      FROM stages s ORDER BY s.started_s]],
+    columns = { "stage", "status", "attempts", "seconds", "trajectories", "verdicts", "reward", "tokens", "turns" } },
+  { title = "Tasks", sql = [[
+      SELECT coalesce(split, '') AS split, status, coalesce(reason, '') AS reason, count(*) AS tasks,
+        min(eager_s) AS least_eager_s, max(eager_s) AS most_eager_s
+      FROM tasks GROUP BY split, status, reason ORDER BY status DESC, tasks DESC]],
+    columns = { "split", "status", "reason", "tasks", "least_eager_s", "most_eager_s" } },
+  { title = "Trajectories by how they ended", sql = [[
+      SELECT stage, status, coalesce(reason, '') AS reason, count(*) AS trajectories, avg(reward) AS reward
+      FROM trajectories GROUP BY stage, status, reason ORDER BY min(id), trajectories DESC]],
+    columns = { "stage", "status", "reason", "trajectories", "reward" } },
+  { title = "Verdicts", sql = [[
+      SELECT stage, status, coalesce(judge_stage, '') AS judge_stage, coalesce(reason, '') AS reason,
+        count(*) AS verdicts
+      FROM verdicts GROUP BY stage, status, judge_stage, reason ORDER BY min(id), verdicts DESC]],
+    columns = { "stage", "status", "judge_stage", "reason", "verdicts" } },
+  { title = "Correct and faster, by policy", sql = [[
+      SELECT stage, coalesce(policy, '') AS policy, count(*) AS verdicts, avg(correct) AS pass_rate,
+        avg(coalesce(correct * faster_eager, 0)) AS faster_eager,
+        avg(coalesce(correct * faster_compile, 0)) AS faster_compile
+      FROM verdicts WHERE status <> 'void' GROUP BY stage, policy ORDER BY min(id)]],
+    columns = { "stage", "policy", "verdicts", "pass_rate", "faster_eager", "faster_compile" } },
+  { title = "Scripts that scored", sql = [[
+      SELECT substr(m.script_hash, 1, 12) AS hash, coalesce(s.path, '') AS path, m.stage AS stage,
+        min(m.step) AS first_step, max(m.step) AS last_step
+      FROM (SELECT script_hash, stage, step FROM metrics UNION ALL SELECT script_hash, stage, step FROM trajectories) m
+      LEFT JOIN scripts s ON s.hash = m.script_hash
+      WHERE m.script_hash IS NOT NULL GROUP BY m.script_hash, m.stage ORDER BY first_step]],
+    columns = { "hash", "path", "stage", "first_step", "last_step" } },
+}
+
+--- The tables of a run: {title, columns, rows of texts}; empty ones are left out.
+---@param run khost.Store
+---@return {title: string, columns: string[], rows: string[][]}[]
+function runs.tables(run)
+  local out = {}
+  for _, definition in ipairs(TABLES) do
+    local rows = {}
+    for _, row in ipairs(assert(run:query(definition.sql))) do
+      local cells = {}
+      for index, column in ipairs(definition.columns) do
+        local is_time = column == "seconds" or column:match("_s$")
+        cells[index] = is_time and runs.duration(row[column]) or runs.number(row[column])
+      end
+      rows[#rows + 1] = cells
+    end
+    if #rows > 0 then
+      out[#out + 1] = { title = definition.title, columns = definition.columns, rows = rows }
+    end
+  end
+  return out
+end
+
+--- Tables in a stage's result: {tables = { {title, columns, rows}, … }} is how a stage adds its own.
+---@param run khost.Store
+---@return {title: string, columns: string[], rows: any[][]}[]
+function runs.stage_tables(run)
+  local out = {}
+  for _, stage in run:each("stages") do
+    local result = type(stage.result) == "table" and stage.result or {}
+    for _, tab in ipairs(type(result.tables) == "table" and result.tables or {}) do
+      local rows = {}
+      for index, row in ipairs(tab.rows or {}) do
+        rows[index] = {}
+        for cell, value in ipairs(row) do
+          rows[index][cell] = runs.number(value)
+        end
+      end
+      out[#out + 1] = { title = stage.name .. ": " .. tab.title, columns = tab.columns, rows = rows }
+    end
+  end
+  return out
+end
+
+return runs
