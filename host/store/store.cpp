@@ -234,7 +234,7 @@ Result<Json> Store::rows(const Kind& kind, const StoreQuery& query, const std::s
     // Keyed records carry their key; the row number still orders them for `after`.
     if (kind.key.empty()) {
       record["id"] = statement->value(0);
-    } else if (kind.name != "state") {
+    } else {
       record["row"] = statement->value(0);
     }
     out.push_back(std::move(record));
