@@ -120,14 +120,18 @@ Result<ProgramResult> run_program(const std::vector<std::string>& argv, const Pr
   }
   ProgramResult result;
   const double begin = now_s();
-  bool timed_out = false;
-  char block[4096];
-  while (true) {
-    timed_out = now_s() - begin > options.timeout_s;
-    if (timed_out || (stop && *stop)) {
+  bool timed_out = false, killed = false;
+  // Kills the group, once, when its time is over or somebody said stop.
+  auto over = [&] {
+    timed_out = timed_out || now_s() - begin > options.timeout_s;
+    if (!killed && (timed_out || (stop && *stop))) {
       kill(-pid, SIGKILL);
-      break;
+      killed = true;
     }
+    return killed;
+  };
+  char block[4096];
+  while (!over()) {
     pollfd ready{ends[0], POLLIN, 0};
     if (poll(&ready, 1, 50) <= 0) {
       continue;
@@ -142,10 +146,7 @@ Result<ProgramResult> run_program(const std::vector<std::string>& argv, const Pr
   int status = 0;
   // The output may end before the program does.
   while (waitpid(pid, &status, WNOHANG) == 0) {
-    if (!timed_out && (now_s() - begin > options.timeout_s || (stop && *stop))) {
-      timed_out = true;
-      kill(-pid, SIGKILL);
-    }
+    over();
     usleep(2000);
   }
   result.wall_s = now_s() - begin;

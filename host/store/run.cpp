@@ -182,7 +182,8 @@ Result<std::string> Store::find(const std::string& root, const std::string& name
     return found.front();
   }
   if (all.empty()) {
-    return Failure{"there are no runs in '" + root + "'", "bad_input"};
+    return Failure{(name.empty() ? "" : "no run '" + name + "': ") + "there are no runs in '" + root + "'",
+                   "bad_input"};
   }
   return Failure{found.empty() ? "no run '" + name + "' in '" + root + "'; the newest is " +
                                      fs::path(all.back()).filename().string()

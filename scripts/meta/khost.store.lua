@@ -1,7 +1,7 @@
 ---@meta khost.store
 -- The run store: `runs/<id>/run.sqlite`. One process writes; what an `append` or `put` returned from survives a
 -- killed process. Typed columns hold what people query; every other field of a record travels in the column `data`
--- and comes back as it was.
+-- and comes back as it was. Records are plain data; keys that are numbers but no list (1…n) come back as text.
 --
 -- Kinds and their typed fields (nested fields by dots). `stage` is always the recipe's stage.
 --   stages        name*, status, result
