@@ -58,6 +58,21 @@ T must(Result<T> result) {
   return std::move(result).value();
 }
 
+// Message handler: an error that names no line (the watchdog's) gets that of the innermost Lua function.
+int locate(lua_State* L) {
+  if (!lua_isstring(L, 1) || std::string(lua_tostring(L, 1)).find(".lua:") != std::string::npos) {
+    return 1;
+  }
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(L, level, &frame); ++level) {
+    if (lua_getinfo(L, "Sl", &frame) && frame.currentline > 0) {
+      lua_pushfstring(L, "%s:%d: %s", frame.short_src, frame.currentline, lua_tostring(L, 1));
+      return 1;
+    }
+  }
+  return 1;
+}
+
 std::string error_text(lua_State* L) {
   return lua_isstring(L, -1) ? lua_tostring(L, -1) : "raised a " + describe_type(L, -1);
 }
@@ -70,10 +85,13 @@ Result<Scored> call_score(const std::string& name, const Function& score, Episod
   auto [L, index] = *static_cast<const LuaEpisode*>(episode);
   const int top = lua_gettop(L);
   luaL_checkstack(L, 8, "reward");
+  lua_pushcfunction(L, locate);
   score.push(L);
   lua_pushvalue(L, index);
+  const bool raised = lua_pcall(L, 1, 2, top + 1) != 0;
+  lua_remove(L, top + 1);
   Result<Scored> result = Failure{"", "raised"};
-  if (lua_pcall(L, 1, 2, 0) != 0) {
+  if (raised) {
     result = Failure{error_text(L), "raised"};
   } else if (lua_isnil(L, top + 1)) {
     result = Failure{lua_isstring(L, top + 2) ? lua_tostring(L, top + 2) : "'" + name + "' declined to score", "void"};
@@ -268,16 +286,18 @@ std::vector<double> advantages(std::vector<double> scores, AdvantageNames names)
 
 // The reason for which the item on top of the stack is dropped; empty when it is kept.
 std::string drop_reason(lua_State* L) {
+  const int item = lua_gettop(L);
+  lua_pushcfunction(L, locate);
   lua_pushvalue(L, 2);
-  lua_pushvalue(L, -2);
-  if (lua_pcall(L, 1, 2, 0) != 0) {
+  lua_pushvalue(L, item);
+  if (lua_pcall(L, 1, 2, item + 1) != 0) {
     process_log().warn("rubric_failed", {{"message", error_text(L)}});
-    lua_pop(L, 1);
+    lua_settop(L, item);
     return "rubric_failed";
   }
   const bool keep = lua_toboolean(L, -2);
   const std::string reason = lua_isstring(L, -1) ? lua_tostring(L, -1) : "";
-  lua_pop(L, 2);
+  lua_settop(L, item);
   if (!keep && reason.empty()) {
     throw ArgError("the rubric dropped an item without a reason");
   }
