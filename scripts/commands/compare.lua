@@ -1,6 +1,7 @@
 -- `khost compare RUN RUN`: what two runs did differently, and where they ended.
 
 local config = require "khost.config"
+local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
 local runs = require "lib.runs"
@@ -59,14 +60,14 @@ local function run(arguments)
     return 0
   end
   if #arguments ~= 2 then
-    log.print("compare: two runs expected\n" .. USAGE)
+    fs.eprint("compare: two runs expected\n" .. USAGE .. "\n")
     return 2
   end
   local sides = {}
   for index, name in ipairs(arguments) do
     local found, message = runs.open(name)
     if not found then
-      log.print("compare: " .. message)
+      fs.eprint("compare: " .. message .. "\n")
       return 2
     end
     sides[index] = found

@@ -106,7 +106,7 @@ local function run(arguments)
       output = arguments[index + 1]
       index = index + 1
     elseif argument:sub(1, 1) == "-" or name then
-      log.print(("report: unexpected '%s'\n%s"):format(argument, USAGE))
+      fs.eprint(("report: unexpected '%s'\n%s"):format(argument, USAGE) .. "\n")
       return 2
     else
       name = argument
@@ -115,13 +115,13 @@ local function run(arguments)
   end
   local found, message = runs.open(name ~= "latest" and name or nil)
   if not found then
-    log.print("report: " .. message)
+    fs.eprint("report: " .. message .. "\n")
     return 2
   end
   output = output or found:folder() .. "/report.html"
   local written, why = fs.write(output, page(found))
   if not written then
-    log.print("report: " .. why)
+    fs.eprint("report: " .. why .. "\n")
     return 1
   end
   log.print(output)

@@ -1,6 +1,7 @@
 -- `khost show [RUN [TRAJECTORY]]`: prints a run, or one of its trajectories, for reading.
 
 local config = require "khost.config"
+local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
 local runs = require "lib.runs"
@@ -118,7 +119,7 @@ local function show_trajectory(run, id)
   local episode = run:get("trajectories", id)
   if not episode then
     local last = run:query("SELECT max(id) AS id FROM trajectories")[1].id
-    log.error("no_such_trajectory", { id = id, last = last or "none" })
+    fs.eprint(("show: the run has no trajectory %s; the last is %s\n"):format(runs.number(id), runs.number(last)))
     return 2
   end
   log.print(("trajectory %d: %s step %s index %s, task %s, %s, reward %s, %s tokens, script %s"):format(id,
@@ -151,7 +152,7 @@ local function run(arguments)
     elseif argument == "--config" then
       with_config = true
     elseif argument:sub(1, 1) == "-" or #names == 2 then
-      log.print(("show: unexpected '%s'\n%s"):format(argument, USAGE))
+      fs.eprint(("show: unexpected '%s'\n%s"):format(argument, USAGE) .. "\n")
       return 2
     else
       names[#names + 1] = argument
@@ -163,7 +164,7 @@ local function run(arguments)
   end
   local found, message = runs.open(names[1] ~= "latest" and names[1] or nil)
   if not found then
-    log.print("show: " .. message)
+    fs.eprint("show: " .. message .. "\n")
     return 2
   end
   if with_config then
@@ -176,7 +177,7 @@ local function run(arguments)
   end
   local id = tonumber(names[2])
   if not id then
-    log.print(("show: '%s' is not the number of a trajectory"):format(names[2]))
+    fs.eprint(("show: '%s' is not the number of a trajectory"):format(names[2]) .. "\n")
     return 2
   end
   return show_trajectory(found, id)
