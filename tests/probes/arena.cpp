@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <new>
 
 namespace {
 std::mutex lock;
@@ -34,19 +35,24 @@ size_t arena_used() { return used; }
 size_t arena_peak() { return peak; }
 size_t arena_calls() { return calls; }
 
-void* arena_alloc(ssize_t bytes, int, void*) {
+// What a graph capture allocates is touched again by every replay, so it must never be handed out twice.
+int arena_keep_captured = 1;
+
+void* arena_alloc(ssize_t bytes, int, void* stream) {
   std::lock_guard guard(lock);
   calls++;
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuStreamIsCapturing(static_cast<CUstream>(stream), &capturing);
   const size_t need = (std::max<size_t>(bytes, 1) + 511) / 512 * 512;
   for (auto [offset, room] : gaps)
     if (room >= need) {
       gaps.erase(offset);
       if (room > need) gaps[offset + need] = room - need;
-      taken[base + offset] = need;
+      if (capturing == CU_STREAM_CAPTURE_STATUS_NONE || !arena_keep_captured) taken[base + offset] = need;
       if ((used += need) > peak) peak = used;
       return reinterpret_cast<void*>(base + offset);
     }
-  return nullptr;
+  throw std::bad_alloc();  // torch takes a null pointer for memory
 }
 
 void arena_free(void* pointer, ssize_t, int, void*) {

@@ -233,11 +233,16 @@ int main(int argc, char** argv) {
       CK(cudaEventRecord(a, stream));
       if (form == "queued") CK(cuStreamWaitValue32(stream, (CUdeviceptr)&mapped->ack, seq, CU_STREAM_WAIT_VALUE_EQ));
       if (form == "poller") wait_word<<<1, 1, 0, stream>>>(&mapped->ack, seq, 100000000);
+      double seen = 0;
+      const auto reveal = [&] {
+        wait_until(.02, [&] { return load(page->go) == seq; });
+        seen = now_us() - asked;
+      };
+      if (form == "host") reveal();
       if (form == "host" && !wait_until(.2, [&] { return load(page->ack) == seq; })) late++;
       turn<<<2 * sms, 1024, 0, stream>>>(close);
       CK(cudaEventRecord(b, stream));
-      wait_until(.02, [&] { return load(page->go) == seq; });
-      const double seen = now_us() - asked;
+      if (form != "host") reveal();
       if (!wait_until(.3, [&] { return cudaEventQuery(b) == cudaSuccess; })) {
         late++;
         store(page->go, seq);   // a busy open writes no go: release both sides by hand

@@ -167,6 +167,18 @@ with enter():
     t.start()
     t.join()
 print(f"Q7 {form}, allocation of another thread while the main thread is in the pool: {inside(places)}", flush=True)
+# do replays of a captured graph overwrite tensors that were made after the capture?
+for keep in (0, 1):
+    ctypes.c_int.in_dll(arena, "arena_keep_captured").value = keep
+    module = Captures().cuda().eval()
+    x = torch.rand(512, 1024, device="cuda")
+    with torch.no_grad(), enter():
+        module(x)
+        live = [torch.full((512, 1024), 7.0, device="cuda") for _ in range(16)]
+        module(x)
+        hurt = sum(bool((t != 7).any()) for t in live)
+    print(f"Q7 {form}, arena keeps captured memory {keep}: {hurt} of 16 later tensors overwritten by a replay", flush=True)
+    del live
 # more than the arena holds
 try:
     with enter():
