@@ -1,0 +1,118 @@
+"""Lays Python values out in a region of shared memory, and makes tensors over one (sandbox/abi/manifest.h)."""
+
+import torch
+
+ALIGNMENT = 64
+
+
+def dtype_name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def aligned(size):
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+class Layout:
+    """The manifest of a value, and the storages that its region holds, in the manifest's order."""
+
+    def __init__(self, value, names=(), contiguous=False):
+        self.storages, self.described, self.positions, self.end = [], [], {}, 0
+        self.contiguous = contiguous
+        self.tree = self.node(value, names)
+
+    def manifest(self):
+        return {"storages": self.described, "tree": self.tree}
+
+    @property
+    def bytes(self):
+        return self.end
+
+    def node(self, value, names=()):
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if value is None:
+            return {"kind": "none"}
+        if isinstance(value, (bool, int, float, str)):
+            return {"kind": "scalar", "value": value}
+        if isinstance(value, dict):
+            items = {}
+            for key, item in value.items():
+                items[str(key)] = {**self.node(item), "name": str(key)}
+            return {"kind": "dict", "items": items}
+        if isinstance(value, (tuple, list)):
+            items = [self.node(item) for item in value]
+            for item, name in zip(items, names):
+                item["name"] = name
+            return {"kind": "tuple" if isinstance(value, tuple) else "list", "items": items}
+        raise TypeError(f"a value of type {type(value).__name__} cannot cross to the judge")
+
+    def tensor(self, tensor):
+        tensor = tensor.detach()
+        if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
+            raise TypeError(f"a {tensor.layout} {tensor.dtype} tensor cannot cross to the judge")
+        if self.contiguous:
+            tensor = tensor.contiguous().clone()
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self.positions:
+            self.positions[storage._cdata] = len(self.storages)
+            self.storages.append(storage)
+            self.described.append({"bytes": storage.nbytes(), "offset": self.end})
+            self.end += aligned(storage.nbytes())
+        return {"kind": "tensor", "storage": self.positions[storage._cdata], "dtype": dtype_name(tensor.dtype),
+                "size": list(tensor.shape), "stride": list(tensor.stride()), "offset": tensor.storage_offset()}
+
+    def write(self, region, at):
+        """Copies the storages to `at` in a uint8 tensor over the shared memory."""
+        for storage, described in zip(self.storages, self.described):
+            if described["bytes"]:
+                start = at + described["offset"]
+                region[start:start + described["bytes"]].copy_(as_bytes(storage))
+
+
+def as_bytes(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def same_shape(one, other):
+    """Whether two manifests lay memory out in the same way."""
+    return one == other
+
+
+def over_region(manifest, region):
+    """The value whose tensors live in the region."""
+    storages = [region[s["offset"]:s["offset"] + s["bytes"]] for s in manifest["storages"]]
+
+    def make(node):
+        kind = node["kind"]
+        if kind == "tensor":
+            tensor = torch.empty(0, dtype=getattr(torch, node["dtype"]))
+            base = storages[node["storage"]]
+            skip = base.storage_offset() // tensor.element_size() + node["offset"]
+            return tensor.set_(base.untyped_storage(), skip, node["size"], node["stride"])
+        if kind == "scalar":
+            return node["value"]
+        if kind == "none":
+            return None
+        if kind == "dict":
+            return {key: make(item) for key, item in node["items"].items()}
+        items = [make(item) for item in node["items"]]
+        return tuple(items) if kind == "tuple" else items
+
+    return make(manifest["tree"])
+
+
+def leaves(value):
+    """The tensors of a nested value, in manifest order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return []
+
+
+def mapped(data):
+    """A uint8 tensor over an mmap object."""
+    return torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)

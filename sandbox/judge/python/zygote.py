@@ -1,0 +1,136 @@
+"""A jailed process that has imported torch and forks a single-use child for each request. It runs no tensor operation,
+starts no thread and holds no secret.
+
+Descriptor 3: a SOCK_SEQPACKET; each message carries one descriptor, the child's own channel. On a channel, both ways:
+four bytes of length, then JSON; descriptors come with the length."""
+
+import json
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "subject")]
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+import torch  # noqa: E402
+
+
+def receive(channel):
+    head, fds, _, _ = socket.recv_fds(channel, 4, 64)
+    if len(head) < 4:
+        os._exit(0)
+    size = struct.unpack("<I", head)[0]
+    body = bytearray()
+    while len(body) < size:
+        piece = channel.recv(min(1 << 20, size - len(body)))
+        if not piece:
+            os._exit(0)
+        body += piece
+    return json.loads(body), fds
+
+
+def send(channel, answer):
+    body = json.dumps(answer).encode()
+    channel.sendall(struct.pack("<I", len(body)) + body)
+
+
+def map_fd(fd):
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return b""
+    try:
+        return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError:  # sealed against writing
+        return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+def error_of(error):
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "model.py":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    where = f"model.py line {line}: " if line else ""
+    return {"error": f"{where}{type(error).__name__}: {error}"[:2000],
+            "trace": traceback.format_exc()[-3000:]}
+
+
+def answer(request, fds, state, channel):
+    kind = request["kind"]
+    regions = [map_fd(fd) for fd in fds]
+    if kind == "load":
+        from reference import Session
+        state["session"] = Session(request)
+        return state["session"].describe()
+    if kind == "sets":
+        return state["session"].sets(request["seeds"], regions, request["oracles"])
+    if kind == "record":
+        from recorder import record
+        return record(request["request"])
+    if kind == "baseline":
+        from baselines import run
+        run(request["baseline"], regions, lambda value: send(channel, value))
+        os._exit(0)
+    if kind == "trace":
+        from trace_model import trace
+        return trace(request["source"])
+    if kind == "admit":
+        from admission import admit
+        return admit(request)
+    raise ValueError(f"unknown request {kind}")
+
+
+def child(channel):
+    torch.set_num_threads(1)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+    send(channel, {"hello": True})
+    state = {}
+    while True:
+        request, fds = receive(channel)
+        try:
+            result = answer(request, fds, state, channel)
+        except BaseException as error:  # sys.exit of a task is an answer too
+            result = error_of(error)
+        send(channel, result)
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "--compile" in sys.argv:
+        import torch._dynamo  # noqa: F401
+        import torch._inductor.compile_fx  # noqa: F401
+    server = socket.socket(fileno=3)
+    server.send(b"ready")
+    poller = select.poll()
+    poller.register(server, select.POLLIN)
+    while True:
+        poller.poll(1000)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        try:
+            data, fds, _, _ = socket.recv_fds(server, 16, 4, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        if not data:
+            os._exit(0)
+        if os.fork() == 0:
+            server.close()
+            try:
+                child(socket.socket(fileno=fds[0]))
+            finally:
+                os._exit(1)
+        os.close(fds[0])
+
+
+if __name__ == "__main__":
+    main()

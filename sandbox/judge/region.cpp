@@ -1,0 +1,52 @@
+#include "sandbox/judge/region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace khost::judge {
+
+using sandbox::Fd;
+using sandbox::system_failure;
+
+Result<Region> Region::make(const std::string& name, std::size_t bytes, Others others) {
+  Region region;
+  region.fd_ = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!region.fd_ || ftruncate(region.fd_.get(), static_cast<off_t>(bytes)) != 0) {
+    return system_failure("memfd of " + std::to_string(bytes) + " bytes");
+  }
+  if (bytes > 0) {
+    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd_.get(), 0);
+    if (base == MAP_FAILED) {
+      return system_failure("mmap of " + std::to_string(bytes) + " bytes");
+    }
+    region.base_ = static_cast<std::byte*>(base);
+    region.bytes_ = bytes;
+  }
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (others == Others::read ? F_SEAL_FUTURE_WRITE : 0);
+  if (fcntl(region.fd_.get(), F_ADD_SEALS, seals) != 0) {
+    return system_failure("F_ADD_SEALS");
+  }
+  return region;
+}
+
+Region::Region(Region&& other) noexcept
+    : fd_(std::move(other.fd_)), base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Region& Region::operator=(Region&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Region::~Region() {
+  if (base_ != nullptr) {
+    munmap(base_, bytes_);
+  }
+}
+
+}  // namespace khost::judge

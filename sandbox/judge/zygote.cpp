@@ -1,0 +1,231 @@
+#include "sandbox/judge/zygote.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <chrono>
+#include <filesystem>
+
+namespace khost::judge {
+
+using sandbox::Fd;
+using sandbox::Jail;
+using sandbox::JailSpec;
+using sandbox::system_failure;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Steady = std::chrono::steady_clock;
+
+constexpr std::size_t kMostBody = std::size_t{64} << 20;
+
+bool wait_for(int fd, short what, Steady::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now()).count();
+  pollfd waiting{fd, what, 0};
+  return left > 0 && poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 1 << 30))) > 0;
+}
+
+// One sendmsg with descriptors; the kernel takes small messages whole.
+bool send_with_fds(int socket, const void* data, std::size_t bytes, const std::vector<int>& fds) {
+  iovec vector{const_cast<void*>(data), bytes};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  std::vector<char> control(CMSG_SPACE(sizeof(int) * fds.size()));
+  if (!fds.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    memcpy(CMSG_DATA(part), fds.data(), sizeof(int) * fds.size());
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
+}
+
+std::string prefix_of(const std::string& python) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(python, error);
+  return real.parent_path().parent_path().string();
+}
+
+}  // namespace
+
+Child::~Child() {
+  if (pidfd_) {
+    syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    pollfd waiting{pidfd_.get(), POLLIN, 0};
+    poll(&waiting, 1, 5000);  // it is gone before anybody else is timed
+  }
+}
+
+void Child::freeze() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGSTOP, nullptr, 0); }
+void Child::thaw() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGCONT, nullptr, 0); }
+
+std::optional<sandbox::Exit> Child::ended() {
+  pollfd waiting{pidfd_.get(), POLLIN, 0};
+  return poll(&waiting, 1, 0) > 0 ? std::optional(sandbox::Exit{}) : std::nullopt;
+}
+
+Status Child::send(const Json& request, const std::vector<int>& fds) {
+  const std::string body = request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto size = static_cast<std::uint32_t>(body.size());
+  if (!send_with_fds(channel_.get(), &size, sizeof size, fds)) {
+    return system_failure("request to a Python child", "gone");
+  }
+  for (std::size_t sent = 0; sent < body.size();) {
+    const ssize_t n = ::send(channel_.get(), body.data() + sent, body.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) {
+      return system_failure("request to a Python child", "gone");
+    }
+    sent += static_cast<std::size_t>(n);
+  }
+  return ok();
+}
+
+Result<Json> Child::receive(double timeout_s) {
+  const auto deadline = Steady::now() + std::chrono::duration_cast<Steady::duration>(
+                                            std::chrono::duration<double>(timeout_s));
+  std::string bytes;
+  std::size_t wanted = 4;
+  bool head = true;
+  while (true) {
+    if (bytes.size() == wanted) {
+      if (!head) {
+        break;
+      }
+      std::uint32_t size = 0;
+      memcpy(&size, bytes.data(), 4);
+      if (size > kMostBody) {
+        return Failure{"an answer of a Python child is too large", "gone"};
+      }
+      head = false;
+      bytes.clear();
+      wanted = size;
+      continue;
+    }
+    if (!wait_for(channel_.get(), POLLIN, deadline)) {
+      return Failure{"a Python child did not answer in " + std::to_string(static_cast<int>(timeout_s)) + " s", "timeout"};
+    }
+    char buffer[65536];
+    iovec vector{buffer, std::min(sizeof buffer, wanted - bytes.size())};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+    msghdr header{};
+    header.msg_iov = &vector;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    const ssize_t n = recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC);
+    if (n <= 0) {
+      return Failure{"a Python child ended", "gone"};
+    }
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr && pid_ == 0; part = CMSG_NXTHDR(&header, part)) {
+      if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
+        ucred credentials{};
+        memcpy(&credentials, CMSG_DATA(part), sizeof credentials);
+        pid_ = credentials.pid;
+      }
+    }
+    bytes.append(buffer, static_cast<std::size_t>(n));
+  }
+  Json answer = Json::parse(bytes, nullptr, false);
+  if (answer.is_discarded()) {
+    return Failure{"a Python child answered no JSON", "gone"};
+  }
+  return answer;
+}
+
+Result<Json> Child::call(const Json& request, const std::vector<int>& fds, double timeout_s) {
+  if (const Status sent = send(request, fds); !sent) {
+    return sent.failure();
+  }
+  Result<Json> answer = receive(timeout_s);
+  if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
+    return Failure{(*answer)["error"].get<std::string>(), "bad_task"};
+  }
+  return answer;
+}
+
+Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return system_failure("socketpair");
+  }
+  Fd ours(ends[0]);
+  const Fd theirs(ends[1]);
+  JailSpec spec;
+  spec.name = name;
+  spec.argv = {place.python, "-I", place.root + "/sandbox/judge/python/zygote.py"};
+  if (compilers) {
+    spec.argv.push_back("--compile");
+  }
+  const std::string venv = fs::path(place.python).parent_path().parent_path().string();
+  spec.readable_prefixes = {venv, prefix_of(place.python), place.root + "/sandbox/judge/python",
+                            place.root + "/sandbox/subject"};
+  const std::string library = sandbox::self_directory() + "/libkhost_subject_python.so";
+  if (fs::exists(library)) {
+    spec.readable_prefixes.push_back(library);
+  }
+  spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"}, {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
+                      {"OMP_NUM_THREADS", "1"},                    {"CUDA_VISIBLE_DEVICES", ""},
+                      {"PYTHONDONTWRITEBYTECODE", "1"}};
+  spec.limits.processes = 512;
+  spec.limits.cpu_s = 86400;
+  spec.limits.tmp_bytes = std::size_t{1} << 30;
+  spec.limits.open_files = 1024;
+  spec.limit_address_space = false;
+  spec.fds = {{theirs.get(), 3}};
+  if (getenv("KHOST_JUDGE_DEBUG") != nullptr) {
+    spec.fds.push_back({2, 2});
+  }
+  Result<Jail> jail = Jail::start(spec);
+  if (!jail) {
+    return jail.failure();
+  }
+  char text[16];
+  if (!wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(120)) ||
+      recv(ours.get(), text, sizeof text, 0) <= 0) {
+    return Failure{"the Python of " + place.python + " did not import torch (KHOST_JUDGE_DEBUG=1 shows why)", "host"};
+  }
+  return std::unique_ptr<Zygote>(new Zygote(std::move(*jail), std::move(ours)));
+}
+
+bool Zygote::alive() {
+  const std::scoped_lock lock(mutex_);
+  return !jail_.poll().has_value();
+}
+
+Result<Child> Zygote::spawn() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return system_failure("socketpair");
+  }
+  Child child;
+  child.channel_ = Fd(ends[0]);
+  {
+    const Fd theirs(ends[1]);
+    const int on = 1;
+    setsockopt(child.channel_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    const std::scoped_lock lock(mutex_);
+    if (!send_with_fds(socket_.get(), "child", 5, {theirs.get()})) {
+      return system_failure("request to the zygote", "gone");
+    }
+  }
+  const Result<Json> hello = child.receive(20);
+  if (!hello || child.pid_ <= 0) {
+    return Failure{"the zygote did not make a child", "gone"};
+  }
+  child.pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
+  if (!child.pidfd_) {
+    return system_failure("pidfd_open", "gone");
+  }
+  return child;
+}
+
+}  // namespace khost::judge

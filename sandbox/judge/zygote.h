@@ -1,0 +1,61 @@
+// A jailed Python that has torch imported, and its children. start() blocks for the import (2 to 5 s); spawn() for a
+// fork (about 20 ms). A child serves one job and is killed with its object. spawn() may be called from any thread, a
+// Child belongs to one thread at a time. The thread that starts a zygote must live as long as it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/json.h"
+#include "host/base/result.h"
+#include "sandbox/jail/fd.h"
+#include "sandbox/jail/jail.h"
+
+namespace khost::judge {
+
+struct PythonPlace {
+  std::string python;  // interpreter with torch
+  std::string root;    // holds sandbox/judge/python and sandbox/subject
+};
+
+class Child {
+ public:
+  Child() = default;
+  Child(Child&&) = default;
+  Child& operator=(Child&&) = default;
+  ~Child();
+  // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task.
+  Result<Json> call(const Json& request, const std::vector<int>& fds, double timeout_s);
+  pid_t pid() const { return pid_; }
+  void freeze();
+  void thaw();
+  std::optional<sandbox::Exit> ended();
+
+ private:
+  friend class Zygote;
+  Status send(const Json& request, const std::vector<int>& fds);
+  Result<Json> receive(double timeout_s);
+  sandbox::Fd channel_;
+  sandbox::Fd pidfd_;
+  pid_t pid_ = 0;
+};
+
+class Zygote {
+ public:
+  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers);
+  Result<Child> spawn();
+  bool alive();
+
+ private:
+  Zygote(sandbox::Jail jail, sandbox::Fd socket) : jail_(std::move(jail)), socket_(std::move(socket)) {}
+  std::mutex mutex_;
+  sandbox::Jail jail_;
+  sandbox::Fd socket_;
+};
+
+}  // namespace khost::judge
