@@ -30,7 +30,7 @@ constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
 constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
-constexpr const char* kFormat = "1";     // part of the key: raise it when the meaning of a cache entry changes
+constexpr const char* kFormat = "1";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -42,7 +42,8 @@ bool is_source(const std::string& path, const std::string& target) {
 }
 
 bool is_header(const std::string& path) {
-  return ends_with(path, ".h") || ends_with(path, ".hpp") || ends_with(path, ".cuh") || ends_with(path, ".inc");
+  return ends_with(path, ".h") || ends_with(path, ".hpp") || ends_with(path, ".cuh") ||
+         ends_with(path, ".inc");
 }
 
 // Relative, no step upwards, and letters that need no quoting anywhere.
@@ -55,7 +56,7 @@ bool plain_path(const std::string& path) {
 }
 
 struct Sources {
-  std::map<std::string, std::string> files;   // what lies in the jail
+  std::map<std::string, std::string> files;  // what lies in the jail
   std::vector<std::string> compiled;
 };
 
@@ -67,8 +68,9 @@ Result<Sources> take_sources(const BuildRequest& request) {
       continue;
     }
     if (!plain_path(path)) {
-      return Failure{"file name '" + path.substr(0, 200) + "' is refused: letters, digits, _, -, . and / are accepted",
-                     "bad_input"};
+      return Failure{
+          "file name '" + path.substr(0, 200) + "' is refused: letters, digits, _, -, . and / are accepted",
+          "bad_input"};
     }
     bytes += text.size();
     result.files[path] = text;
@@ -78,7 +80,8 @@ Result<Sources> take_sources(const BuildRequest& request) {
   }
   if (result.compiled.empty()) {
     return Failure{request.target == "cuda" ? "there is no .cu or .cpp file in kernels/"
-                                            : "there is no .cpp file in kernels/", "bad_input"};
+                                            : "there is no .cpp file in kernels/",
+                   "bad_input"};
   }
   if (result.files.size() > kMostFiles || bytes > kMostSourceBytes) {
     return Failure{"kernels/ holds more than 64 files or 2 MiB", "limit"};
@@ -130,7 +133,9 @@ std::string machine_identity(const std::string& target) {
 
 std::vector<std::string> command_line(const BuildRequest& request, const Sources& sources) {
   std::vector<std::string> argv = {compiler_path(request.target)};
-  const auto add = [&](std::initializer_list<const char*> words) { argv.insert(argv.end(), words.begin(), words.end()); };
+  const auto add = [&](std::initializer_list<const char*> words) {
+    argv.insert(argv.end(), words.begin(), words.end());
+  };
   if (request.target == "cuda") {
     add({"-O3", "-std=c++20", "-shared", "-cudart", "shared", "-Xcompiler",
          "-fPIC,-fdiagnostics-color=never,-fmax-errors=10", "-Xlinker", "-z,defs,--as-needed"});
@@ -152,8 +157,12 @@ std::vector<std::string> command_line(const BuildRequest& request, const Sources
   return argv;
 }
 
-std::string hash_of(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
-  Json key = {{"format", kFormat}, {"files", sources.files}, {"argv", argv}, {"target", request.target},
+std::string hash_of(const BuildRequest& request, const Sources& sources,
+                    const std::vector<std::string>& argv) {
+  Json key = {{"format", kFormat},
+              {"files", sources.files},
+              {"argv", argv},
+              {"target", request.target},
               {"machine", machine_identity(request.target)}};
   return sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -183,7 +192,8 @@ Result<std::string> take_library(const fs::path& path) {
   }
   const Defer close_fd([fd] { close(fd); });
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) > kMostLibraryBytes) {
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+      static_cast<std::size_t>(info.st_size) > kMostLibraryBytes) {
     return Failure{"what the compiler left is no library, or larger than 256 MiB", "limit"};
   }
   std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
@@ -201,7 +211,8 @@ struct Compiled {
 };
 
 // The whole build in a fresh folder that is gone afterwards.
-Result<Compiled> compile(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
+Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
+                         const std::vector<std::string>& argv) {
   std::string folder = (fs::temp_directory_path() / "khost-build-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
     return errno_failure("mkdtemp " + folder);
@@ -256,15 +267,18 @@ bool lasting(const Failure& failure) {
   return failure.code == "build" || failure.code == "policy" || failure.code == "bad_input";
 }
 
-Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv,
-                          const BuildCache& cache, const std::string& hash) {
+Result<Built> build_fresh(const BuildRequest& request, const Sources& sources,
+                          const std::vector<std::string>& argv, const BuildCache& cache,
+                          const std::string& hash) {
   const auto started = std::chrono::steady_clock::now();
   Result<Compiled> compiled = compile(request, sources, argv);
-  Result<Signatures> signatures = compiled ? admit_library(compiled->library, request.target) : compiled.failure();
+  Result<Signatures> signatures =
+      compiled ? admit_library(compiled->library, request.target) : compiled.failure();
   if (!signatures) {
     const Failure& failure = signatures.failure();
     if (lasting(failure)) {
-      if (const Status status = cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}}); !status) {
+      if (const Status status = cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}});
+          !status) {
         return status.failure();
       }
     }
@@ -288,8 +302,9 @@ Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, c
 std::string default_cache_dir() {
   const char* cache = getenv("XDG_CACHE_HOME");
   const char* home = getenv("HOME");
-  const fs::path base = cache != nullptr && *cache != '\0' ? fs::path(cache)
-                                                            : fs::path(home != nullptr ? home : "/tmp") / ".cache";
+  const fs::path base = cache != nullptr && *cache != '\0'
+                            ? fs::path(cache)
+                            : fs::path(home != nullptr ? home : "/tmp") / ".cache";
   return (base / "khost" / "artefacts").string();
 }
 
@@ -308,7 +323,8 @@ Result<std::string> abi_header() {
       return std::move(*text);
     }
   }
-  return Failure{"skills/cpp-kernel/template/utils/khost.h is not found; set KHOST_ROOT to the source folder", "host"};
+  return Failure{"skills/cpp-kernel/template/utils/khost.h is not found; set KHOST_ROOT to the source folder",
+                 "host"};
 }
 
 Result<Built> build(const BuildRequest& request) {

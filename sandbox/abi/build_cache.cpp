@@ -79,6 +79,8 @@ bool write_file(const fs::path& path, const std::string& bytes) {
   return out.good();
 }
 
-Failure errno_failure(const std::string& what) { return {what + ": " + std::strerror(errno), "io"}; }
+Failure errno_failure(const std::string& what) {
+  return {what + ": " + std::strerror(errno), "io"};
+}
 
 }  // namespace khost::sandbox

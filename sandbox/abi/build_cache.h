@@ -1,5 +1,5 @@
-// The folder of built libraries: <hash>.json, written last, and for a success <hash>.so. Files appear whole, by rename,
-// so any number of threads and processes may share a folder; nothing is ever changed.
+// The folder of built libraries: <hash>.json, written last, and for a success <hash>.so. Files appear whole,
+// by rename, so any number of threads and processes may share a folder; nothing is ever changed.
 #pragma once
 
 #include <filesystem>
@@ -28,6 +28,6 @@ class BuildCache {
 
 std::optional<std::string> read_file(const std::filesystem::path& path);
 bool write_file(const std::filesystem::path& path, const std::string& bytes);  // makes the folders above it
-Failure errno_failure(const std::string& what);                                 // code io, with strerror
+Failure errno_failure(const std::string& what);                                // code io, with strerror
 
 }  // namespace khost::sandbox

@@ -7,9 +7,13 @@
 namespace khost::sandbox {
 namespace {
 
-Failure bad(const std::string& what) { return {"plan: " + what, "bad_input"}; }
+Failure bad(const std::string& what) {
+  return {"plan: " + what, "bad_input"};
+}
 
-bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+}
 
 // Comments, literals and preprocessor lines become blanks, so that brackets and commas can be counted.
 std::string code_only(const std::string& source) {
@@ -164,7 +168,8 @@ class Deriver {
       value = static_cast<std::uint64_t>(name == "cols" ? cols : cols == 0 ? 0 : inputs[0].count() / cols);
     }
     if (value.is_null()) {
-      return bad("argument '" + name + "' is no scalar that can be derived (n, numel, rows, cols, or a number that "
+      return bad("argument '" + name +
+                 "' is no scalar that can be derived (n, numel, rows, cols, or a number that "
                  "forward takes). Write model_new.py");
     }
     Result<std::uint64_t> bits = scalar_bits(result.type, value);

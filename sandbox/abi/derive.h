@@ -1,11 +1,11 @@
-// The plan of a candidate that has one exported launcher and no model_new.py, from the names of the launcher's
-// arguments. Names come from the source text, roles and types from the compiled signature.
+// The plan of a candidate that has one exported launcher and no model_new.py, from the names of the
+// launcher's arguments. Names come from the source text, roles and types from the compiled signature.
 //
 //   read pointers     the forward argument or state-dict entry of that name (dots are underscores)
 //   written pointers  the outputs, in order
-//   n, numel          elements of the first output;   rows, cols   of the first input: all but the last size, the last
-//   other scalars     the scalar argument of forward of that name
-//   workspace         kDerivedWorkspaceBytes of scratch memory
+//   n, numel          elements of the first output;   rows, cols   of the first input: all but the last size,
+//   the last other scalars     the scalar argument of forward of that name workspace kDerivedWorkspaceBytes
+//   of scratch memory
 #pragma once
 
 #include <string>
@@ -17,13 +17,14 @@
 
 namespace khost::sandbox {
 
-inline constexpr std::size_t kDerivedWorkspaceBytes = std::size_t{64} << 20;  // pages that nobody touches cost nothing
+inline constexpr std::size_t kDerivedWorkspaceBytes = std::size_t{64}
+                                                      << 20;  // pages that nobody touches cost nothing
 
 // Names of the arguments of `int symbol(…)` in C++ source; bad_input when it is not found or cannot be read.
 Result<std::vector<std::string>> argument_names(const std::string& source, const std::string& symbol);
 
 struct DeriveRequest {
-  std::string source;     // of the one kernel file
+  std::string source;  // of the one kernel file
   std::string symbol;
   std::string signature;
   const Manifest& inputs;
@@ -31,7 +32,8 @@ struct DeriveRequest {
   const Manifest& outputs;  // the reference's
 };
 
-// bad_input names the argument that fits nothing. The outputs become contiguous. bind() is still to be called.
+// bad_input names the argument that fits nothing. The outputs become contiguous. bind() is still to be
+// called.
 Result<Plan> derive_plan(const DeriveRequest& request);
 
 }  // namespace khost::sandbox

@@ -12,7 +12,9 @@ constexpr int kMostDepth = 32;
 constexpr std::size_t kMostDimensions = 32;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
 
-Failure bad(const std::string& what) { return {"manifest: " + what, "bad_input"}; }
+Failure bad(const std::string& what) {
+  return {"manifest: " + what, "bad_input"};
+}
 
 bool whole(const Json& object, const char* key, std::int64_t& value) {
   const auto found = object.find(key);
@@ -66,13 +68,15 @@ class TreeReader {
       return ok();
     }
     const bool list = kind == "tuple" || kind == "list";
-    if ((!list && kind != "dict") || !node.contains("items") || !(list ? node["items"].is_array() : node["items"].is_object())) {
+    if ((!list && kind != "dict") || !node.contains("items") ||
+        !(list ? node["items"].is_array() : node["items"].is_object())) {
       return bad("node '" + path + "' has unknown kind '" + kind.substr(0, 20) + "' or no items");
     }
     std::size_t position = 0;
     for (const auto& item : node["items"].items()) {
       const std::string step = list ? std::to_string(position++) : item.key();
-      const Status status = read(item.value(), path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
+      const Status status =
+          read(item.value(), path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
       if (!status) {
         return status;
       }
@@ -93,7 +97,8 @@ class TreeReader {
     if (!node.contains("dtype") || !node["dtype"].is_string() || !whole(node, "storage", storage) ||
         !whole(node, "offset", leaf.offset) || !whole_list(node, "size", leaf.size) ||
         !whole_list(node, "stride", leaf.stride) || leaf.size.size() != leaf.stride.size()) {
-      return bad("tensor '" + path + "' lacks dtype, storage, offset, size or stride, or one is out of range");
+      return bad("tensor '" + path +
+                 "' lacks dtype, storage, offset, size or stride, or one is out of range");
     }
     leaf.dtype = node["dtype"].get<std::string>();
     leaf.storage = static_cast<std::size_t>(storage);
@@ -141,9 +146,9 @@ std::int64_t TensorLeaf::count() const {
 
 std::size_t dtype_bytes(const std::string& dtype) {
   static const std::map<std::string, std::size_t> sizes = {
-      {"float32", 4}, {"float64", 8},   {"float16", 2},   {"bfloat16", 2},   {"bool", 1},
-      {"int8", 1},    {"uint8", 1},     {"int16", 2},     {"uint16", 2},     {"int32", 4},
-      {"uint32", 4},  {"int64", 8},     {"uint64", 8},    {"complex64", 8},  {"complex128", 16},
+      {"float32", 4},   {"float64", 8},       {"float16", 2},    {"bfloat16", 2},  {"bool", 1},
+      {"int8", 1},      {"uint8", 1},         {"int16", 2},      {"uint16", 2},    {"int32", 4},
+      {"uint32", 4},    {"int64", 8},         {"uint64", 8},     {"complex64", 8}, {"complex128", 16},
       {"complex32", 4}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
@@ -160,7 +165,8 @@ std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes) {
 }
 
 Result<Manifest> Manifest::parse(const Json& json) {
-  if (!json.is_object() || !json.contains("storages") || !json["storages"].is_array() || !json.contains("tree")) {
+  if (!json.is_object() || !json.contains("storages") || !json["storages"].is_array() ||
+      !json.contains("tree")) {
     return bad("storages and tree are required");
   }
   if (json["storages"].size() > kMostStorages) {
@@ -176,7 +182,8 @@ Result<Manifest> Manifest::parse(const Json& json) {
     }
     result.storages.push_back({static_cast<std::size_t>(bytes), static_cast<std::size_t>(offset)});
     const std::size_t end = static_cast<std::size_t>(bytes + offset);
-    result.region_bytes = std::max(result.region_bytes, (end + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment);
+    result.region_bytes =
+        std::max(result.region_bytes, (end + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment);
   }
   result.tree = json["tree"];
   const Status status = TreeReader(result).read(result.tree, "", "", 0);

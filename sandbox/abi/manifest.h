@@ -1,6 +1,7 @@
-// A manifest: how nested Python values lie in a region of shared memory. A region holds storages; the tree has a leaf
-// for every tensor, with the storage it views. Manifests come from untrusted processes: parse() checks every number
-// against the storages, so that what passed can be indexed without further thought. Values; any thread.
+// A manifest: how nested Python values lie in a region of shared memory. A region holds storages; the tree
+// has a leaf for every tensor, with the storage it views. Manifests come from untrusted processes: parse()
+// checks every number against the storages, so that what passed can be indexed without further thought.
+// Values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,9 @@ struct TensorLeaf {
   std::string dtype;
   std::size_t storage = 0;
   std::vector<std::int64_t> size;
-  std::vector<std::int64_t> stride;   // in elements
-  std::int64_t offset = 0;            // in elements
-  std::int64_t count() const;         // elements
+  std::vector<std::int64_t> stride;  // in elements
+  std::int64_t offset = 0;           // in elements
+  std::int64_t count() const;        // elements
 };
 
 struct ScalarLeaf {

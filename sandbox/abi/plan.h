@@ -1,9 +1,11 @@
-// A plan: which launchers of a candidate's library to call, in order, with which memory. It comes out of the recorder
-// (untrusted: model_new.py ran in that process) or out of derive.h, is parsed with limits, bound to the signatures in
-// the library and the regions of the task, and then played by khost-subject. Values; any thread.
+// A plan: which launchers of a candidate's library to call, in order, with which memory. It comes out of the
+// recorder (untrusted: model_new.py ran in that process) or out of derive.h, is parsed with limits, bound to
+// the signatures in the library and the regions of the task, and then played by khost-subject. Values; any
+// thread.
 //
 //   {"launches": [{"symbol": "scale", "arguments": [
-//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region, byte offset
+//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region,
+//      byte offset
 //      {"role": "w", "slot": "output", "index": 0, "offset": 0},
 //      {"role": "r", "slot": "null"},                              a pointer that is None in model_new.py
 //      {"role": "s", "dtype": "l", "value": 1024},
@@ -26,11 +28,11 @@ enum class Slot { none, null, input, state, workspace, output };
 
 struct PlanArgument {
   char role = 's';
-  char type = '-';          // of a scalar; bind() fills it in for pointers
+  char type = '-';  // of a scalar; bind() fills it in for pointers
   Slot slot = Slot::none;
   std::size_t index = 0;
-  std::size_t offset = 0;   // bytes
-  std::uint64_t bits = 0;   // of a scalar, as the machine passes it, in the low bytes
+  std::size_t offset = 0;  // bytes
+  std::uint64_t bits = 0;  // of a scalar, as the machine passes it, in the low bytes
 };
 
 struct Launch {
@@ -54,15 +56,17 @@ struct Plan {
   static Result<Plan> parse(const Json& json);
   Json to_json() const;
 
-  // Checks every argument against the signatures and every slot against its region. bad_input names the launch.
+  // Checks every argument against the signatures and every slot against its region. bad_input names the
+  // launch.
   Status bind(const Signatures& signatures, const Manifest& inputs, const Manifest& state);
 };
 
-// The scalar as a launcher's argument of this type; bad_input when it does not fit. "inf", "-inf" and "nan" are floats.
+// The scalar as a launcher's argument of this type; bad_input when it does not fit. "inf", "-inf" and "nan"
+// are floats.
 Result<std::uint64_t> scalar_bits(char type, const Json& value);
 
-// Whether outputs have the structure, dtypes and sizes of the reference's. Strides may differ, but no element may
-// share memory with another one.
+// Whether outputs have the structure, dtypes and sizes of the reference's. Strides may differ, but no element
+// may share memory with another one.
 Status match_outputs(const Manifest& outputs, const Manifest& expected);
 
 }  // namespace khost::sandbox

@@ -7,9 +7,12 @@
 namespace khost::sandbox {
 namespace {
 
-Failure bad(const std::string& what) { return {"plan: " + what, "bad_input"}; }
+Failure bad(const std::string& what) {
+  return {"plan: " + what, "bad_input"};
+}
 
-// Elements of one tensor are apart when, from the smallest stride up, each stride steps over all that lies below.
+// Elements of one tensor are apart when, from the smallest stride up, each stride steps over all that lies
+// below.
 bool overlaps_itself(const TensorLeaf& leaf) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (std::size_t i = 0; i < leaf.size.size(); i++) {
@@ -86,7 +89,8 @@ Status match_outputs(const Manifest& outputs, const Manifest& expected) {
       return bad(name + " is " + leaf.dtype + ", the reference's is " + wanted.dtype);
     }
     if (leaf.size != wanted.size) {
-      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " + Json(wanted.size).dump());
+      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " +
+                 Json(wanted.size).dump());
     }
     if (overlaps_itself(leaf)) {
       return bad(name + " has elements that share memory");
@@ -94,7 +98,8 @@ Status match_outputs(const Manifest& outputs, const Manifest& expected) {
     const auto range = byte_range(leaf);
     for (std::size_t k = 0; k < i; k++) {
       const auto other = byte_range(outputs.tensors[k]);
-      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second && other.first < range.second) {
+      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second &&
+          other.first < range.second) {
         return bad(name + " shares memory with another output");
       }
     }

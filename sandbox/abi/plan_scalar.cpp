@@ -9,7 +9,9 @@
 namespace khost::sandbox {
 namespace {
 
-Failure bad(const std::string& what) { return {"plan: " + what, "bad_input"}; }
+Failure bad(const std::string& what) {
+  return {"plan: " + what, "bad_input"};
+}
 
 template <class T>
 std::uint64_t bits_of(T value) {
@@ -27,13 +29,15 @@ Result<std::uint64_t> integer_bits(const Json& value) {
     return bad("scalar " + value.dump().substr(0, 40) + " is no integer");
   }
   const bool negative = !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
-  const bool fits = negative ? std::numeric_limits<T>::is_signed &&
-                                   value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
-                             : value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+  const bool fits =
+      negative ? std::numeric_limits<T>::is_signed &&
+                     value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
+               : value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
   if (!fits) {
     return bad("scalar " + value.dump() + " does not fit its type");
   }
-  return bits_of(negative ? static_cast<T>(value.get<std::int64_t>()) : static_cast<T>(value.get<std::uint64_t>()));
+  return bits_of(negative ? static_cast<T>(value.get<std::int64_t>())
+                          : static_cast<T>(value.get<std::uint64_t>()));
 }
 
 Result<double> real(const Json& value) {
@@ -43,7 +47,8 @@ Result<double> real(const Json& value) {
   if (value.is_boolean()) {
     return value.get<bool>() ? 1.0 : 0.0;
   }
-  for (const auto& [name, number] : {std::pair<const char*, double>{"inf", HUGE_VAL}, {"-inf", -HUGE_VAL}, {"nan", NAN}}) {
+  for (const auto& [name, number] :
+       {std::pair<const char*, double>{"inf", HUGE_VAL}, {"-inf", -HUGE_VAL}, {"nan", NAN}}) {
     if (value == name) {
       return number;
     }
@@ -84,7 +89,8 @@ Result<std::uint64_t> scalar_bits(char type, const Json& value) {
     case 'L':
       return integer_bits<std::uint64_t>(value);
     default:
-      return bad("a scalar of type '" + std::string(1, type) + "' cannot be passed: use float, double or an integer");
+      return bad("a scalar of type '" + std::string(1, type) +
+                 "' cannot be passed: use float, double or an integer");
   }
 }
 

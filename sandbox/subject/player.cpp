@@ -77,7 +77,7 @@ ffi_type* scalar_type(char type) {
 struct Call {
   std::string symbol;
   void (*function)() = nullptr;
-  ffi_cif interface{};
+  ffi_cif interface {};
   std::vector<ffi_type*> types;
   std::vector<Value> values;
   std::vector<void*> places;
@@ -102,9 +102,11 @@ struct Player::State {
     for (const std::size_t bytes : pieces) {
       void* data = nullptr;
       if (bytes > 0) {
-        data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        data =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED) {
-          return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno), "limit"};
+          return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno),
+                         "limit"};
         }
       }
       workspace.push_back({data, bytes});
@@ -122,17 +124,18 @@ struct Player::State {
       }
       return static_cast<void*>(static_cast<std::byte*>(workspace[argument.index].data) + argument.offset);
     }
-    const auto& [region, base] =
-        argument.slot == Slot::input   ? std::pair{&plan.regions.inputs, mapped.inputs}
-        : argument.slot == Slot::state ? std::pair{&plan.regions.state, mapped.state}
-                                       : std::pair{&plan.regions.outputs, mapped.outputs};
+    const auto& [region, base] = argument.slot == Slot::input ? std::pair{&plan.regions.inputs, mapped.inputs}
+                                 : argument.slot == Slot::state
+                                     ? std::pair{&plan.regions.state, mapped.state}
+                                     : std::pair{&plan.regions.outputs, mapped.outputs};
     if (argument.index >= region->size() || base == nullptr) {
       return Failure{"storage " + std::to_string(argument.index) + " does not exist", "bad_input"};
     }
     return static_cast<void*>(base + (*region)[argument.index].offset + argument.offset);
   }
 
-  Status add_argument(const Plan& plan, const Options& options, const PlanArgument& argument, Call& call) const {
+  Status add_argument(const Plan& plan, const Options& options, const PlanArgument& argument,
+                      Call& call) const {
     Value value{};
     ffi_type* type = &ffi_type_pointer;
     switch (argument.role) {
@@ -195,8 +198,8 @@ Result<Player> Player::prepare(const Plan& plan, const Options& options) {
     for (Value& value : call.values) {
       call.places.push_back(&value);
     }
-    if (ffi_prep_cif(&call.interface, FFI_DEFAULT_ABI, static_cast<unsigned>(call.types.size()), &ffi_type_sint32,
-                     call.types.data()) != FFI_OK) {
+    if (ffi_prep_cif(&call.interface, FFI_DEFAULT_ABI, static_cast<unsigned>(call.types.size()),
+                     &ffi_type_sint32, call.types.data()) != FFI_OK) {
       return Failure{"the arguments of '" + launch.symbol + "' cannot be passed", "bad_input"};
     }
   }
@@ -215,6 +218,8 @@ int Player::run() {
   return 0;
 }
 
-const std::string& Player::failed_symbol() const { return state_->failed; }
+const std::string& Player::failed_symbol() const {
+  return state_->failed;
+}
 
 }  // namespace khost::sandbox

@@ -1,6 +1,6 @@
-// Plays a plan: calls the launchers of one library with pointers into mapped regions. Runs inside the jail, in a
-// process that serves one candidate and then dies; a crash in a launcher is a crash of this process, on purpose.
-// One thread.
+// Plays a plan: calls the launchers of one library with pointers into mapped regions. Runs inside the jail,
+// in a process that serves one candidate and then dies; a crash in a launcher is a crash of this process, on
+// purpose. One thread.
 #pragma once
 
 #include <cstddef>

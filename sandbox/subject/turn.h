@@ -63,7 +63,9 @@ inline void futex_post(std::atomic<std::uint32_t>& word, std::uint32_t value) {
 }
 
 // Judge: lets the subject run call `seq` (2, 3, …), or kExit.
-inline void post_go(ControlPage& page, std::uint32_t seq) { futex_post(page.go, seq); }
+inline void post_go(ControlPage& page, std::uint32_t seq) {
+  futex_post(page.go, seq);
+}
 
 // Judge: true when call `seq` (or kReady) was acknowledged within the time.
 inline bool wait_done(const ControlPage& page, std::uint32_t seq, double timeout_s) {

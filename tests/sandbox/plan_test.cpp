@@ -30,7 +30,9 @@ Manifest manifest(const Json& tree, const std::vector<int>& bytes) {
   return std::move(result).value();
 }
 
-Json list(std::vector<Json> items) { return {{"kind", "tuple"}, {"items", items}}; }
+Json list(std::vector<Json> items) {
+  return {{"kind", "tuple"}, {"items", items}};
+}
 
 const Json kGood = Json::parse(R"({"launches": [{"symbol": "f", "arguments": [
     {"role": "r", "slot": "input", "index": 0, "offset": 8}, {"role": "r", "slot": "null"},
@@ -82,8 +84,9 @@ TEST_CASE("plans that do not fit their library or their regions are refused") {
   broken([&](Json& json) { argument(json, 0)["offset"] = 1e30; });
   broken([&](Json& json) { argument(json, 0)["slot"] = "elsewhere"; });
   broken([&](Json& json) { argument(json, 0)["role"] = "w"; });
-  CHECK(broken([&](Json& json) { argument(json, 2) = {{"role", "w"}, {"slot", "input"}, {"index", 0}, {"offset", 0}}; })
-            .find("writes into an input") != std::string::npos);
+  CHECK(broken([&](Json& json) {
+          argument(json, 2) = {{"role", "w"}, {"slot", "input"}, {"index", 0}, {"offset", 0}};
+        }).find("writes into an input") != std::string::npos);
   broken([&](Json& json) { argument(json, 3)["dtype"] = "i"; });
   broken([&](Json& json) { argument(json, 3)["value"] = 1.5; });
   broken([&](Json& json) { argument(json, 3)["value"] = Json::array(); });
@@ -121,9 +124,12 @@ TEST_CASE("outputs are compared with the reference's structure, not with its str
   const Manifest wanted = manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 1)}), {128, 16});
   CHECK(match_outputs(manifest(list({tensor({4, 8}, {1, 4}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
   CHECK_FALSE(match_outputs(manifest(tensor({4, 8}, {8, 1}), {128}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
+  CHECK_FALSE(
+      match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(
+      match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(
+      match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
 }
 
 TEST_CASE("names of arguments are read from the source text") {
@@ -133,7 +139,8 @@ static int helper(int a) { return a; }
 #define CALL scale(1)
 extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *bias, float* out,
                      std::array<int, 3>* z, int64_t n = f(1, 2), khost::workspace w) { return scale(1); }
-)", "scale");
+)",
+                                    "scale");
   REQUIRE(names);
   CHECK(names.value() == std::vector<std::string>{"x", "bias", "out", "z", "n", "w"});
   CHECK(argument_names("extern \"C\" int f() {}", "f").value().empty());
@@ -142,17 +149,18 @@ extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *b
 }
 
 TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
-  const Manifest inputs = manifest(list({tensor({2, 3, 4}, {12, 4, 1}),
-                                         {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
-  const Manifest state = manifest({{"kind", "dict"}, {"items", {{"norm.weight", tensor({4}, {1}, 0, "norm.weight")}}}},
-                                  {16});
+  const Manifest inputs = manifest(
+      list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
+  const Manifest state =
+      manifest({{"kind", "dict"}, {"items", {{"norm.weight", tensor({4}, {1}, 0, "norm.weight")}}}}, {16});
   const Manifest outputs = manifest(tensor({2, 4, 3}, {12, 1, 4}), {96});
   const auto derive = [&](const std::string& arguments, const std::string& signature) {
     return derive_plan({"extern \"C\" int f(" + arguments + ") {", "f", signature, inputs, state, outputs});
   };
-  Result<Plan> plan = derive("const float* norm_weight, const float* x, float* y, int64_t n, int rows, int64_t cols, "
-                             "float eps, khost::workspace w, khost::threads t",
-                             "rfrfwfslsislsfW-T-");
+  Result<Plan> plan = derive(
+      "const float* norm_weight, const float* x, float* y, int64_t n, int rows, int64_t cols, "
+      "float eps, khost::workspace w, khost::threads t",
+      "rfrfwfslsislsfW-T-");
   REQUIRE_MESSAGE(plan, plan.failure().message);
   REQUIRE(plan->bind({{"f", "rfrfwfslsislsfW-T-"}}, inputs, state));
   const auto& arguments = plan->launches[0].arguments;
@@ -165,9 +173,12 @@ TEST_CASE("one launcher without model_new.py is planned from the names of its ar
   CHECK(plan->workspace == std::vector<std::size_t>{kDerivedWorkspaceBytes});
   CHECK(plan->outputs.tensors[0].stride == std::vector<std::int64_t>{12, 3, 1});
 
-  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("'weight'") != std::string::npos);
-  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("norm_weight") != std::string::npos);
-  CHECK(derive("const float* x, float* y, int depth", "rfwfsi").failure().message.find("'depth'") != std::string::npos);
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("'weight'") !=
+        std::string::npos);
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("norm_weight") !=
+        std::string::npos);
+  CHECK(derive("const float* x, float* y, int depth", "rfwfsi").failure().message.find("'depth'") !=
+        std::string::npos);
   CHECK(derive("const int* x, float* y", "riwf").failure().message.find("'x'") != std::string::npos);
   CHECK_FALSE(derive("const float* x, float* y, float* z", "rfwfwf"));
   CHECK_FALSE(derive("const float* x", "rf"));

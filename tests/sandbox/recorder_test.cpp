@@ -1,4 +1,5 @@
-// Runs tests/python where a Python with PyTorch is known: KHOST_PYTHON, or the virtual environment of the launcher.
+// Runs tests/python where a Python with PyTorch is known: KHOST_PYTHON, or the virtual environment of the
+// launcher.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -23,10 +24,12 @@ std::string python_with_torch() {
   }
   const char* cache = getenv("XDG_CACHE_HOME");
   const char* home = getenv("HOME");
-  const fs::path folder = cache != nullptr ? fs::path(cache) / "khost" : fs::path(home != nullptr ? home : "/") / ".cache/khost";
+  const fs::path folder =
+      cache != nullptr ? fs::path(cache) / "khost" : fs::path(home != nullptr ? home : "/") / ".cache/khost";
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().rfind("venv-torch", 0) == 0 && fs::exists(entry.path() / "bin/python")) {
+    if (entry.path().filename().string().rfind("venv-torch", 0) == 0 &&
+        fs::exists(entry.path() / "bin/python")) {
       return (entry.path() / "bin/python").string();
     }
   }
@@ -57,8 +60,13 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
   const auto built = build({.files = files, .cache_dir = shared_cache()});
   REQUIRE_MESSAGE(built, built.failure().message);
   const auto vector = [](const char* name, std::vector<int> size, int storage) {
-    return Json{{"kind", "tensor"}, {"dtype", "float32"},  {"storage", storage}, {"offset", 0}, {"size", size},
-                {"stride", size.size() == 2 ? std::vector<int>{size[1], 1} : std::vector<int>{1}}, {"name", name}};
+    return Json{{"kind", "tensor"},
+                {"dtype", "float32"},
+                {"storage", storage},
+                {"offset", 0},
+                {"size", size},
+                {"stride", size.size() == 2 ? std::vector<int>{size[1], 1} : std::vector<int>{1}},
+                {"name", name}};
   };
   const Json inputs = {{"storages", {{{"bytes", 64 * 128 * 4}, {"offset", 0}}}},
                        {"tree", {{"kind", "tuple"}, {"items", Json::array({vector("x", {64, 128}, 0)})}}}};
@@ -89,8 +97,8 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
   const std::string answer = read_text(scratch.path + "/plan");
   Result<Plan> plan = Plan::parse(Json::parse(answer));
   REQUIRE_MESSAGE(plan, answer);
-  const Status bound = plan->bind(built.value().signatures, Manifest::parse(inputs).value(),
-                                  Manifest::parse(state).value());
+  const Status bound =
+      plan->bind(built.value().signatures, Manifest::parse(inputs).value(), Manifest::parse(state).value());
   REQUIRE_MESSAGE(bound, bound.failure().message);
   CHECK(plan->launches.size() == 3);
   CHECK(plan->launches[0].arguments[1].slot == Slot::state);

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -31,7 +31,8 @@ constexpr std::size_t kBytes = kCount * sizeof(float);
 struct Region {
   int fd = -1;
   void* base = nullptr;
-  explicit Region(std::size_t bytes) : fd(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
+  explicit Region(std::size_t bytes)
+      : fd(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
     REQUIRE(ftruncate(fd, static_cast<off_t>(bytes)) == 0);
     base = bytes == 0 ? nullptr : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     REQUIRE(base != MAP_FAILED);
@@ -67,9 +68,11 @@ Manifest vector_manifest(const char* name) {
 // A subject that plays one launcher on x -> out.
 class Subject {
  public:
-  Subject(const std::string& source, const std::string& symbol, const Signatures& signatures, const std::string& so) {
+  Subject(const std::string& source, const std::string& symbol, const Signatures& signatures,
+          const std::string& so) {
     const Manifest inputs = vector_manifest("x");
-    const Manifest state = Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
+    const Manifest state =
+        Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
     Result<Plan> plan =
         derive_plan({source, symbol, signatures.at(symbol), inputs, state, vector_manifest("out")});
     REQUIRE_MESSAGE(plan, plan.failure().message);
@@ -79,16 +82,31 @@ class Subject {
     library_ = open(so.c_str(), O_RDONLY | O_CLOEXEC);
     REQUIRE(library_ >= 0);
     // Written by us through the mapping that exists; the subject can only read.
-    REQUIRE(fcntl(inputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
+    REQUIRE(fcntl(inputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ==
+            0);
     REQUIRE(fcntl(outputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
 
     JailSpec spec;
     spec.name = "subject";
-    spec.argv = {self_directory() + "/khost-subject", "--control", "3", "--inputs", "4", "--state", "5", "--outputs",
-                 "6", "--library", "7", "--plan", "8", "--threads", "1"};
+    spec.argv = {self_directory() + "/khost-subject",
+                 "--control",
+                 "3",
+                 "--inputs",
+                 "4",
+                 "--state",
+                 "5",
+                 "--outputs",
+                 "6",
+                 "--library",
+                 "7",
+                 "--plan",
+                 "8",
+                 "--threads",
+                 "1"};
     spec.readable_prefixes = {self_directory() + "/khost-subject"};
     spec.threads_only = true;
-    spec.fds = {{control_.fd, 3}, {inputs_.fd, 4}, {state_.fd, 5}, {outputs_.fd, 6}, {library_, 7}, {plan_.fd, 8}};
+    spec.fds = {{control_.fd, 3}, {inputs_.fd, 4}, {state_.fd, 5},
+                {outputs_.fd, 6}, {library_, 7},   {plan_.fd, 8}};
     Result<Jail> jail = Jail::start(spec);
     REQUIRE_MESSAGE(jail, jail.failure().message);
     jail_.emplace(std::move(*jail));
@@ -176,8 +194,8 @@ TEST_CASE("an error code of a launcher reaches the control page") {
 }
 
 TEST_CASE("a candidate that crashes takes only its own process down") {
-  for (const std::string name : {"segfault", "exits", "forks_without_end", "fills_the_disk", "writes_outside",
-                           "writes_inputs"}) {
+  for (const std::string name :
+       {"segfault", "exits", "forks_without_end", "fills_the_disk", "writes_outside", "writes_inputs"}) {
     CAPTURE(name);
     Subject subject = subject_of(kKernels / "crash" / name);
     REQUIRE(subject.ready());
@@ -207,8 +225,9 @@ TEST_CASE("a gigabyte of prints goes nowhere") {
 }
 
 TEST_CASE("a set-up that fails is acknowledged with its reason") {
-  const std::string source = "#include \"khost.h\"\nextern \"C\" int f(const float* x, float* out) { return 0; }\n"
-                             "KHOST_EXPORT(f)\n";
+  const std::string source =
+      "#include \"khost.h\"\nextern \"C\" int f(const float* x, float* out) { return 0; }\n"
+      "KHOST_EXPORT(f)\n";
   Subject subject(source, "f", {{"f", "rfwf"}}, KHOST_SOURCE_DIR "/LICENSE");
   REQUIRE(subject.ready());
   CHECK(subject.page().status == 1);

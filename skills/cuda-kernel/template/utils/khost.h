@@ -3,10 +3,11 @@
 //   extern "C" int scale(const float* x, float* out, int64_t n, float factor, khost::threads threads) { … }
 //   KHOST_EXPORT(scale)
 //
-// and returns 0, or an error code that fails the call. Pointers to const are read, other pointers are written. They are
-// 64-byte aligned on a CPU, 256-byte aligned on a GPU, and may change from call to call. KHOST_EXPORT makes
-// the compiler write the signature into the library, two letters an argument: its role (r read, w written, s scalar,
-// W workspace, T threads, S stream, H handles) and its element type. Any other argument type does not compile.
+// and returns 0, or an error code that fails the call. Pointers to const are read, other pointers are
+// written. They are 64-byte aligned on a CPU, 256-byte aligned on a GPU, and may change from call to call.
+// KHOST_EXPORT makes the compiler write the signature into the library, two letters an argument: its role (r
+// read, w written, s scalar, W workspace, T threads, S stream, H handles) and its element type. Any other
+// argument type does not compile.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +42,9 @@ struct handles {
 };
 
 #ifdef __CUDACC__
-inline cudaStream_t cuda(stream* s) { return reinterpret_cast<cudaStream_t>(s); }
+inline cudaStream_t cuda(stream* s) {
+  return reinterpret_cast<cudaStream_t>(s);
+}
 using half = __half;
 using bfloat16 = __nv_bfloat16;
 #else
@@ -142,6 +145,6 @@ constexpr text<2 * sizeof...(A) + 1> signature(int (*)(A...)) {
 
 }  // namespace khost
 
-#define KHOST_EXPORT(name)                                                                                  \
+#define KHOST_EXPORT(name)                                                                        \
   extern "C" __attribute__((used, visibility("default"))) constexpr auto khost_signature_##name = \
       khost::signature(&name);
