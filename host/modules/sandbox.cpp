@@ -13,6 +13,8 @@
 #include "host/modules/modules.h"
 #include "host/modules/workers.h"
 #include "sandbox/jail/jail.h"
+#include "sandbox/jail/output_cut.h"
+#include "sandbox/search.h"
 #include "sandbox/shell.h"
 #include "sandbox/workspace.h"
 
@@ -54,6 +56,11 @@ struct LuaShellOptions {
   double timeout_s = ShellOptions{}.timeout_s;
 };
 
+struct GrepOptions {
+  bool ignore_case = false;
+  bool multiline = false;
+};
+
 struct JobOptions {
   double timeout_s = 600;
 };
@@ -63,6 +70,11 @@ struct LuaFile {
   double bytes = 0;
   double mtime_s = 0;
   bool folder = false;
+};
+
+struct LuaMatches {
+  std::string path;
+  std::vector<size_t> lines;
 };
 
 struct LuaRequest {
@@ -92,6 +104,9 @@ constexpr auto fields(Tag<RunOptions>) {
   return std::tuple(field("timeout_s", &RunOptions::timeout_s), field("input", &RunOptions::input),
                     field("output_bytes", &RunOptions::output_bytes));
 }
+constexpr auto fields(Tag<GrepOptions>) {
+  return std::tuple(field("ignore_case", &GrepOptions::ignore_case), field("multiline", &GrepOptions::multiline));
+}
 constexpr auto fields(Tag<JobOptions>) { return std::tuple(field("timeout_s", &JobOptions::timeout_s)); }
 constexpr auto fields(Tag<RunResult>) {
   using R = RunResult;
@@ -108,6 +123,9 @@ constexpr auto fields(Tag<JobOutput>) {
 constexpr auto fields(Tag<LuaFile>) {
   return std::tuple(field("path", &LuaFile::path), field("bytes", &LuaFile::bytes),
                     field("mtime_s", &LuaFile::mtime_s), field("folder", &LuaFile::folder));
+}
+constexpr auto fields(Tag<LuaMatches>) {
+  return std::tuple(field("path", &LuaMatches::path), field("lines", &LuaMatches::lines));
 }
 constexpr auto fields(Tag<LuaRequest>) {
   return std::tuple(field("id", &LuaRequest::id), field("request", &LuaRequest::request));
@@ -303,6 +321,34 @@ void close_shell(ShellPtr shell) {
   submit_blocking([shell] { shell->close(); });
 }
 
+// For each of the paths that holds a match, in order: the numbers of its matching lines.
+Result<std::vector<LuaMatches>> grep(WorkspacePtr holder, std::vector<std::string> paths, std::string pattern,
+                                     GrepOptions options) {
+  const Result<Pattern> compiled = Pattern::compile(pattern, {options.ignore_case, options.multiline});
+  if (!compiled) {
+    return compiled.failure();
+  }
+  std::vector<LuaMatches> found;
+  for (const std::string& path : paths) {
+    const Result<std::string> text = holder->get().read(path);
+    if (!text || text.value().substr(0, 8192).find('\0') != std::string::npos) {
+      continue;  // gone meanwhile, too large, or binary
+    }
+    const Result<std::vector<size_t>> lines = compiled.value().matching_lines(text.value());
+    if (!lines) {
+      return lines.failure();
+    }
+    if (!lines.value().empty()) {
+      found.push_back({path, lines.value()});
+    }
+  }
+  return found;
+}
+
+std::string clean(std::string text, std::optional<double> most_bytes) {
+  return cut_middle(clean_output(text), static_cast<size_t>(most_bytes.value_or(1e15)));
+}
+
 void available(Resume<bool> done) {
   submit_blocking([done] {
     const Status status = jail_available();
@@ -325,12 +371,13 @@ void open_sandbox(lua_State* L) {
   lua::add_class<LuaWorkspace>(
       L, {def<open_shell>("shell"), def<read_file>("read"), def<write_file>("write"), def<put_file>("put"),
           def<remove_file>("remove"), def<is_protected>("protected"), def<file_entry>("entry"), def<files>("files"),
-          def<snapshot>("snapshot"), def<restore>("restore"), def<take_request>("take_request"),
+          def<grep>("grep"), def<snapshot>("snapshot"), def<restore>("restore"), def<take_request>("take_request"),
           def<answer_request>("answer"), def<close_workspace>("close")});
   lua::add_class<Shell>(L, {def<run_command>("run"), def<start_job>("start"), def<job_output>("output"),
                             def<kill_job>("kill"), def<list_jobs>("jobs"), def<close_shell>("close")});
   lua_newtable(L);
-  lua::add(L, {def<open_workspace>("workspace"), def<available>("available")});
+  lua::add(L, {def<open_workspace>("workspace"), def<available>("available"), def<clean>("clean"),
+               def<filter_lines>("filter_lines")});
   finish_in_lua(L, "sandbox.lua");
 }
 

@@ -1,0 +1,87 @@
+-- Read: lines of a file with their numbers.
+
+local files = require "agent.tool_files"
+local tools = require "agent.tools"
+
+local MOST_LINES = 2000
+local MOST_COLUMNS = 2000
+local MOST_BYTES = 50000
+
+local function listing(context, path)
+  local found, message, code = context.workspace:files(path)
+  if not found then
+    return nil, message, code
+  end
+  local names = {}
+  for i = 1, math.min(#found, 100) do
+    names[i] = "/workspace/" .. found[i].path
+  end
+  return nil, "that is a folder; files in it:\n" .. table.concat(names, "\n"), "is_folder"
+end
+
+-- Cut before the limit, but not inside a character.
+local function cut(line)
+  local stop = MOST_COLUMNS
+  while stop > 0 and line:byte(stop + 1) and line:byte(stop + 1) >= 128 and line:byte(stop + 1) < 192 do
+    stop = stop - 1
+  end
+  return line:sub(1, stop) .. (" ... [%d more bytes]"):format(#line - stop)
+end
+
+local function run(context, arguments)
+  local path, why, label = files.resolve(arguments.file_path)
+  if not path then
+    return nil, why, label
+  end
+  local entry, message, code = context.workspace:entry(path)
+  if not entry then
+    return nil, message, code == "io" and "not_found" or code
+  end
+  if entry.folder then
+    return listing(context, path)
+  end
+  local text
+  text, message, code = context.workspace:read(path)
+  if not text then
+    return nil, message, code
+  end
+  local kind = files.binary_type(text)
+  if kind then
+    return nil, ("%s is a binary file (%s, %d bytes)"):format(arguments.file_path, kind, #text), "binary"
+  end
+  files.remember(context, path, text)
+  local lines = files.lines(text)
+  if #lines == 0 then
+    return "[the file is empty]"
+  end
+  local first = math.max(arguments.offset or 1, 1)
+  if first > #lines then
+    return nil, ("the file has %d lines, offset is %d"):format(#lines, first), "bad_offset"
+  end
+  local last = math.min(#lines, first + math.min(arguments.limit or MOST_LINES, MOST_LINES) - 1)
+  local shown, bytes = {}, 0
+  for i = first, last do
+    local line = #lines[i] > MOST_COLUMNS and cut(lines[i]) or lines[i]
+    bytes = bytes + #line + 8
+    if bytes > MOST_BYTES and i > first then
+      last = i - 1
+      break
+    end
+    shown[#shown + 1] = ("%6d\t%s"):format(i, line)
+  end
+  if last < #lines then
+    shown[#shown + 1] = ("[lines %d to %d of %d; go on with offset %d]"):format(first, last, #lines, last + 1)
+  end
+  return table.concat(shown, "\n")
+end
+
+return tools.define {
+  name = "Read",
+  summary = "Shows a text file of the workspace with line numbers. A file must be read before it is changed.",
+  parameters = {
+    { name = "file_path", type = "string", required = true, summary = "absolute path, /workspace/..." },
+    { name = "offset", type = "integer", summary = "first line, from 1" },
+    { name = "limit", type = "integer", summary = "number of lines, at most 2000" },
+  },
+  run = run,
+}
