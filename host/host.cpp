@@ -22,6 +22,24 @@ struct Outcome {
   int code = 0;
 };
 
+// An error { exit = code, message = text } ends the program with that code and without a traceback: misuse of a
+// command line, or --help (scripts/lib/args.lua).
+bool read_exit(lua_State* L, Outcome& outcome) {
+  if (!lua_istable(L, 2)) {
+    return false;
+  }
+  lua_getfield(L, 2, "exit");
+  lua_getfield(L, 2, "message");
+  const bool given = lua_isnumber(L, -2) && lua_isstring(L, -1);
+  if (given) {
+    outcome.code = static_cast<int>(lua_tonumber(L, -2));
+    const std::string prefix = outcome.code == 0 ? "" : "khost: ";
+    std::fprintf(outcome.code == 0 ? stdout : stderr, "%s%s\n", prefix.c_str(), lua_tostring(L, -1));
+  }
+  lua_pop(L, 2);
+  return given;
+}
+
 // on_end(ok, value, trace, cancelled) of sched.lua's run_root; the outcome is the upvalue.
 int on_end(lua_State* L) {
   auto* outcome = static_cast<Outcome*>(lua_touserdata(L, lua_upvalueindex(1)));
@@ -30,6 +48,8 @@ int on_end(lua_State* L) {
     outcome->code = lua_isnumber(L, 2) ? static_cast<int>(lua_tonumber(L, 2)) : 0;
   } else if (lua_toboolean(L, 4)) {
     outcome->code = 130;
+  } else if (read_exit(L, *outcome)) {
+    // said already
   } else {
     outcome->code = 1;
     std::fprintf(stderr, "khost: %s\n", lua_isstring(L, 3) ? lua_tostring(L, 3) : "the script failed");
@@ -178,6 +198,9 @@ int Host::run_root() {
   signals.cancel();
   last_resort.cancel();
   io_.poll();
+  if (!outcome.ended && outcome.code == 0) {
+    outcome.code = interrupted_ ? 130 : 1;  // ended by the host: the reason was printed
+  }
   return interrupted_ && outcome.code == 0 ? 130 : outcome.code;
 }
 

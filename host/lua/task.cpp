@@ -191,7 +191,27 @@ void Tasks::resume(uint64_t id, const Push& push) {
     std::fprintf(stderr, "khost: task '%s' failed: %s\n", name(id).c_str(), lua_tostring(main_, -1));
     lua_pop(main_, 1);
   }
+  const bool escaped = status != 0;
   end(id);
+  if (escaped) {
+    tell_scheduler(id);
+  }
+}
+
+// The scheduler's record of a task that ended behind its back: those who wait for it must hear of it.
+void Tasks::tell_scheduler(uint64_t id) {
+  lua_getfield(main_, LUA_REGISTRYINDEX, "khost.sched");
+  if (!lua_istable(main_, -1)) {
+    lua_pop(main_, 1);
+    return;
+  }
+  lua_getfield(main_, -1, "escaped");
+  lua_pushnumber(main_, static_cast<double>(id));
+  if (lua_pcall(main_, 1, 0, 0) != 0) {
+    std::fprintf(stderr, "khost: %s\n", lua_tostring(main_, -1));
+    lua_pop(main_, 1);
+  }
+  lua_pop(main_, 1);
 }
 
 void Tasks::end(uint64_t id) {

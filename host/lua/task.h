@@ -78,6 +78,7 @@ class Tasks {
   void post(std::function<void()> body);
   void resume(uint64_t id, const Push& push);
   void end(uint64_t id);
+  void tell_scheduler(uint64_t id);
   void settle_wait(Task& task);
 
   boost::asio::io_context& io_;

@@ -19,6 +19,16 @@ constexpr const char* kLoader = R"lua(
 local native, read, root, compile = ...
 local loaders = {}
 
+local function freeze(name, members)
+  return setmetatable({}, {
+    __index = members,
+    __newindex = function(_, key)
+      error(("assignment to %s.%s: native modules are read-only"):format(name, tostring(key)), 2)
+    end,
+  })
+end
+loaders.freeze = freeze
+
 local function locate(name)
   local path = name:gsub("%.", "/")
   for _, base in ipairs { root .. "/scripts/", root .. "/" } do
@@ -68,6 +78,11 @@ function loaders.new(on_file)
     return run(file, text, ...)
   end
   return self
+end
+
+-- What scripts share is read-only: an assignment in one script would change all others, across reloads too.
+for _, name in ipairs { "string", "table", "math", "coroutine", "bit", "debug" } do
+  _G[name] = freeze(name, _G[name])
 end
 
 setmetatable(_G, {
@@ -128,6 +143,13 @@ int open_native(lua_State* L) {
     return luaL_error(L, "module '%s' is not part of this build", name);
   }
   lua_call(L, 0, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "khost.loaders");
+  lua_getfield(L, -1, "freeze");
+  lua_replace(L, -2);
+  lua_insert(L, -2);
+  lua_pushstring(L, name);
+  lua_insert(L, -2);
+  lua_call(L, 2, 1);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, name);
   return 1;
@@ -183,8 +205,13 @@ void Vm::on_count(lua_State* L, lua_Debug*) {
   auto* vm = static_cast<Vm*>(lua_touserdata(L, -1));
   lua_pop(L, 1);
   if (vm->timed_ && std::chrono::steady_clock::now() > vm->deadline_) {
-    // Once: the handler of the error gets a second's worth of its own.
+    // The handler of the error gets a second's worth of its own. A script that catches it and goes on is stopped
+    // at every instruction the third time, whatever it catches.
     vm->deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    if (++vm->overruns_ >= 3) {
+      vm->deadline_ = {};
+      lua_sethook(L, &Vm::on_count, LUA_MASKCOUNT, 1);
+    }
     luaL_error(L, "ran too long without waiting: does it loop for ever?");
   }
 }
@@ -236,6 +263,12 @@ void Vm::begin_run(double budget_s) {
   timed_ = true;
 }
 
-void Vm::end_run() { timed_ = false; }
+void Vm::end_run() {
+  timed_ = false;
+  if (overruns_ >= 3) {
+    lua_sethook(state_, &Vm::on_count, LUA_MASKCOUNT, kInstructionsPerLook);
+  }
+  overruns_ = 0;
+}
 
 }  // namespace khost::lua

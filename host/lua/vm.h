@@ -40,6 +40,7 @@ class Vm {
   size_t used_bytes_ = 0;
   lua_State* state_ = nullptr;
   bool timed_ = false;
+  int overruns_ = 0;  // of the present run
   std::chrono::steady_clock::time_point deadline_;
 };
 

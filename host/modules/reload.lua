@@ -37,7 +37,11 @@ Handle.__index = Handle
 
 local function changed(files)
   for _, file in ipairs(files) do
-    if fs.read(file.path) ~= file.text then return true end
+    local stamp = native.stamp(file.path)
+    if not stamp or stamp ~= file.stamp then
+      if fs.read(file.path) ~= file.text then return true end
+      file.stamp = stamp
+    end
   end
   return false
 end

@@ -197,7 +197,13 @@ function sched.map(list, fn, options)
   parent.maps = (parent.maps or 0) + 1
   local stream = ("%s/map%d"):format(parent.path, parent.maps)
   local results, failures, next_index = {}, {}, 1
-  local workers = {}
+  local workers, first_error = {}, nil
+  local function stop_others(self)
+    for _, other in ipairs(workers) do
+      other.awaited = true
+      if other ~= self then cancel(other) end
+    end
+  end
   local function work()
     local self = here("map")
     while next_index <= #list do
@@ -209,6 +215,10 @@ function sched.map(list, fn, options)
       if ok then
         results[i] = value
       elseif value == CANCELLED or options.on_failure == "raise" then
+        if value ~= CANCELLED and not first_error then
+          first_error = value
+          stop_others(self)
+        end
         error(value, 0)
       else
         failures[#failures + 1] = { index = i, message = tostring(value), trace = self.trace_ }
@@ -219,11 +229,8 @@ function sched.map(list, fn, options)
   for _, worker in ipairs(workers) do
     local ok, reason = pcall(need, worker)
     if not ok then
-      for _, other in ipairs(workers) do
-        other.awaited = true
-        cancel(other)
-      end
-      error(reason, 0)
+      stop_others(nil)
+      error(first_error or reason, 0)
     end
   end
   return results, failures
@@ -354,6 +361,14 @@ function native.run_root(fn, arguments, on_end)
     on_end(results[1], results[2], root.trace_, results[2] == CANCELLED)
     if not results[1] then error(results[2], 0) end
   end)
+end
+
+-- For the host: the task was ended from outside (a bare coroutine.yield, an error past every protected call).
+function native.escaped(id)
+  local task = tasks[id]
+  if not task then return end
+  for child in pairs(task.children) do cancel(child) end
+  finish(task, "failed", pack(nil, ("task '%s' was ended by the host"):format(task.name), "failed"))
 end
 
 function native.cancel_root() return root ~= nil and cancel(root) end

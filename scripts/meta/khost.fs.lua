@@ -1,0 +1,64 @@
+---@meta khost.fs
+-- Files of the host. For a workspace's files use khost.sandbox, which never follows a link out of it.
+
+local fs = {}
+
+---@param path string
+---@return string|nil text, string? message, string? code
+function fs.read(path) end
+
+--- Whole or not at all: written beside the target, then renamed over it.
+---@param path string
+---@param text string
+---@return true|nil, string? message, string? code
+function fs.write(path, text) end
+
+--- Names in a folder, sorted; folders end in "/".
+---@param path string
+---@return string[]|nil, string? message, string? code
+function fs.list(path) end
+
+---@param path string
+---@return "file"|"folder"|"other"|nil
+function fs.exists(path) end
+
+---@param path string
+---@return true|nil, string? message, string? code
+function fs.mkdirs(path) end
+
+---@param path string
+---@return true|nil, string? message, string? code
+function fs.remove_tree(path) end
+
+--- Without links, "." and "..".
+---@param path string
+---@return string|nil, string? message, string? code
+function fs.absolute(path) end
+
+--- An environment variable.
+---@param name string
+---@return string|nil
+function fs.env(name) end
+
+---@param pattern string
+---@return string[]
+function fs.glob(pattern) end
+
+--- 64 lower-case hex digits.
+---@param text string
+---@return string
+function fs.sha256(text) end
+
+--- The folder that holds scripts/, recipes/, skills/ and tools/.
+---@return string
+function fs.root() end
+
+--- The folder that holds khost-judge and its siblings.
+---@return string
+function fs.build_dir() end
+
+--- To the standard error stream, as it is.
+---@param text string
+function fs.eprint(text) end
+
+return fs

@@ -1,0 +1,25 @@
+---@meta khost.json
+-- Text to plain data and back. An empty table is a map, unless marked as a list.
+
+local json = {}
+
+--- Stands for null inside lists.
+---@type lightuserdata
+json.null = nil
+
+---@param text string
+---@return any value, string? message, string? code
+function json.decode(text) end
+
+--- Bytes that are not UTF-8 become U+FFFD.
+---@param value any
+---@param pretty? boolean
+---@return string
+function json.encode(value, pretty) end
+
+--- Marks a table as a list, also when it is empty.
+---@param items? any[]
+---@return any[]
+function json.list(items) end
+
+return json

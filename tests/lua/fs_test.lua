@@ -1,0 +1,43 @@
+-- khost.fs and khost.json.
+local fs = require "khost.fs"
+local json = require "khost.json"
+local t = require "tests.lua.harness"
+
+local ROOT = "/tmp/khost-fs-spec"
+local spec = {}
+
+function spec.write_read_list_and_remove()
+  fs.remove_tree(ROOT)
+  t.is_true(fs.mkdirs(ROOT .. "/a/b"))
+  t.is_true(fs.write(ROOT .. "/a/x.txt", "one\0two"))
+  t.expect(fs.read(ROOT .. "/a/x.txt"), "one\0two")
+  t.expect(fs.list(ROOT .. "/a"), { "b/", "x.txt" })
+  t.expect({ fs.exists(ROOT), fs.exists(ROOT .. "/a/x.txt"), fs.exists(ROOT .. "/no") }, { "folder", "file" })
+  t.expect(fs.glob(ROOT .. "/a/*.txt"), { ROOT .. "/a/x.txt" })
+  t.expect(fs.absolute(ROOT .. "/a/../a/x.txt"), ROOT .. "/a/x.txt")
+  t.is_true(fs.remove_tree(ROOT))
+  local text, message, code = fs.read(ROOT .. "/a/x.txt")
+  t.expect({ text == nil, code }, { true, "io" })
+  t.is_true(message:find("No such file"))
+end
+
+function spec.sha256_is_the_published_one()
+  t.expect(fs.sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+end
+
+function spec.env_and_roots()
+  t.is_true(fs.env("PATH"))
+  t.expect(fs.env("KHOST_SURELY_NOT_SET"), nil)
+  t.expect(fs.exists(fs.root() .. "/scripts"), "folder")
+end
+
+function spec.json_round_trip()
+  local text = json.encode { a = { 1, 2.5, true }, b = "x" }
+  t.expect(json.decode(text), { a = { 1, 2.5, true }, b = "x" })
+  t.expect(json.encode(json.list()), "[]")
+  t.expect(json.decode("[null]")[1], json.null)
+  t.expect(select(3, json.decode("{")), "bad_input")
+  t.raises("plain data expected", json.encode, { f = print })
+end
+
+return spec
