@@ -184,10 +184,11 @@ int Host::run_root() {
       }
     });
   });
+  bool deadlocked = false;
   while (tasks_.alive() > 0) {
     if (tasks_.deadlocked()) {
       std::fprintf(stderr, "khost: %s", tasks_.deadlock_report().c_str());
-      outcome.code = 1;
+      deadlocked = true;
       interrupt();
       if (tasks_.deadlocked()) {
         break;
@@ -198,6 +199,9 @@ int Host::run_root() {
   signals.cancel();
   last_resort.cancel();
   io_.poll();
+  if (deadlocked) {
+    return 1;
+  }
   if (!outcome.ended && outcome.code == 0) {
     outcome.code = interrupted_ ? 130 : 1;  // ended by the host: the reason was printed
   }

@@ -212,7 +212,10 @@ void Vm::on_count(lua_State* L, lua_Debug*) {
       vm->deadline_ = {};
       lua_sethook(L, &Vm::on_count, LUA_MASKCOUNT, 1);
     }
-    luaL_error(L, "ran too long without waiting: does it loop for ever?");
+    luaL_where(L, 0);  // level 0 is the script: a hook has no frame of its own
+    lua_pushliteral(L, "ran too long without waiting: does it loop for ever?");
+    lua_concat(L, 2);
+    lua_error(L);
   }
 }
 

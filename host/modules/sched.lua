@@ -16,11 +16,30 @@ local root                -- the root task of this run
 local seed = 0
 local lost_failures = 0   -- failed tasks that nobody waited for
 
-local Task = {}
+-- Ten thousand episodes wait at once: what most tasks never need is made when it is first needed.
+local NONE = {}
+local Task = { children = NONE, orphans = NONE, waiters = NONE, spawned = 0, status_ = "running" }
 Task.__index = Task
 Task.__name = "Task"
 
 local function pack(...) return { n = select("#", ...), ... } end
+
+local function append(task, field, value)
+  if task[field] == NONE then task[field] = {} end
+  table.insert(task[field], value)
+end
+
+-- The place in the tree: "" for the root, "/2/1" for the first child of its second child.
+local function path_of(task)
+  local parts = {}
+  while task.parent do
+    table.insert(parts, 1, "/" .. task.number)
+    task = task.parent
+  end
+  return table.concat(parts)
+end
+
+local function name_of(task) return task.name or "main" .. path_of(task) end
 
 local function here(what)
   local task = tasks[native.current()]
@@ -51,7 +70,7 @@ local function finish(task, status, results)
   local parent = task.parent
   if parent then
     parent.children[task] = nil
-    if status == "failed" and not task.awaited then parent.orphans[#parent.orphans + 1] = task end
+    if status == "failed" and not task.awaited then append(parent, "orphans", task) end
     native.unpark(parent.id)
   end
   for _, id in ipairs(task.waiters) do native.unpark(id) end
@@ -86,21 +105,29 @@ local function report_orphans(task)
   for _, orphan in ipairs(task.orphans) do
     if not orphan.awaited then
       lost_failures = lost_failures + 1
-      native.report(("task '%s' failed and nobody waited for it: %s"):format(orphan.name, orphan.trace_ or ""))
+      native.report(("task '%s' failed and nobody waited for it: %s"):format(name_of(orphan), orphan.trace_ or ""))
     end
   end
 end
 
-local function with_trace(task)
-  return function(reason)
-    if reason ~= CANCELLED then task.trace_ = debug.traceback(tostring(reason), 2) end
-    return reason
-  end
+local function keep_trace(reason)
+  local task = tasks[native.current()]
+  if task and reason ~= CANCELLED then task.trace_ = debug.traceback(tostring(reason), 2) end
+  return reason
 end
 
-local function body(task, fn, arguments)
+-- What start() left to call; nothing holds the arguments once the call has begun.
+local function take_call(task)
+  local fn, arguments = task.fn, task.arguments
+  task.fn, task.arguments = nil, nil
+  if not arguments then return fn, keep_trace end
+  return fn, keep_trace, unpack(arguments, 1, arguments.n)
+end
+
+local function body()
+  local task = tasks[native.current()]
   task.started = true
-  local results = pack(xpcall(fn, with_trace(task), unpack(arguments, 1, arguments.n)))
+  local results = pack(xpcall(take_call(task)))
   if not results[1] then
     for child in pairs(task.children) do cancel(child) end
   end
@@ -118,25 +145,26 @@ end
 
 local function start(parent, name, service, fn, ...)
   if type(fn) ~= "function" then error("spawn: a function expected, got " .. type(fn), 3) end
-  local arguments = pack(...)
   local number = 0
   if parent then
     parent.spawned = parent.spawned + 1
     number = parent.spawned
   end
   local task = setmetatable({
-    name = name, parent = parent, service = service, children = {}, orphans = {}, waiters = {},
-    spawned = 0, status_ = "running", path = (parent and parent.path or "") .. "/" .. number,
+    name = name, parent = parent, service = service or nil, number = number,
+    fn = fn, arguments = select("#", ...) > 0 and pack(...) or nil,
   }, Task)
-  task.id = native.spawn(function() body(task, fn, arguments) end, name)
+  task.id = native.spawn(body, name_of(task))
   tasks[task.id] = task
-  if parent then parent.children[task] = true end
+  if parent then
+    if parent.children == NONE then parent.children = {} end
+    parent.children[task] = true
+  end
   return task
 end
 
 function sched.spawn(fn, ...)
-  local parent = here("spawn")
-  return start(parent, parent.name .. "/" .. parent.spawned + 1, false, fn, ...)
+  return start(here("spawn"), nil, false, fn, ...)
 end
 
 function sched.detach(name, fn, ...)
@@ -150,7 +178,7 @@ function Task:wait()
   here("wait")
   self.awaited = true
   while self.status_ == "running" do
-    self.waiters[#self.waiters + 1] = native.current()
+    append(self, "waiters", native.current())
     native.park()
   end
   return unpack(self.results, 1, self.results.n)
@@ -195,7 +223,7 @@ function sched.map(list, fn, options)
   end
   local parent = here("map")
   parent.maps = (parent.maps or 0) + 1
-  local stream = ("%s/map%d"):format(parent.path, parent.maps)
+  local stream = ("%s/map%d"):format(path_of(parent), parent.maps)
   local results, failures, next_index = {}, {}, 1
   local workers, first_error = {}, nil
   local function stop_others(self)
@@ -211,7 +239,7 @@ function sched.map(list, fn, options)
       next_index = i + 1
       -- Draws depend on the item, not on which worker happens to take it.
       self.stream = ("%s/%d"):format(stream, i)
-      local ok, value = xpcall(fn, with_trace(self), list[i], i)
+      local ok, value = xpcall(fn, keep_trace, list[i], i)
       if ok then
         results[i] = value
       elseif value == CANCELLED or options.on_failure == "raise" then
@@ -242,7 +270,7 @@ function sched.race(fns)
   for i, fn in ipairs(fns) do
     runners[i] = sched.spawn(fn)
     runners[i].awaited = true
-    runners[i].waiters[1] = caller
+    runners[i].waiters = { caller }
   end
   local winner
   while not winner do
@@ -294,7 +322,7 @@ function sched.seed(value) seed = value end
 function sched.random(key)
   local task = here("random")
   if key then return native.random(seed, "key:" .. key) end
-  local place = task.stream or task.path
+  local place = task.stream or path_of(task)
   if task.random_place ~= place then
     task.random_place, task.random_ = place, native.random(seed, place)
   end
@@ -357,7 +385,7 @@ function sched.lost_failures() return lost_failures end
 -- For the host: runs the root task and hands its outcome to `on_end(status, value, trace)`.
 function native.run_root(fn, arguments, on_end)
   root = start(nil, "main", false, function()
-    local results = pack(xpcall(fn, with_trace(root), arguments))
+    local results = pack(xpcall(fn, keep_trace, arguments))
     on_end(results[1], results[2], root.trace_, results[2] == CANCELLED)
     if not results[1] then error(results[2], 0) end
   end)
@@ -368,7 +396,7 @@ function native.escaped(id)
   local task = tasks[id]
   if not task then return end
   for child in pairs(task.children) do cancel(child) end
-  finish(task, "failed", pack(nil, ("task '%s' was ended by the host"):format(task.name), "failed"))
+  finish(task, "failed", pack(nil, ("task '%s' was ended by the host"):format(name_of(task)), "failed"))
 end
 
 function native.cancel_root() return root ~= nil and cancel(root) end

@@ -27,9 +27,10 @@ local function memory()
 end
 
 local function idle_memory()
+  local function pending() sched.sleep(3600) end
   local before, tasks = memory(), {}
   for i = 1, EPISODES do
-    tasks[i] = sched.spawn(episode, function() sched.sleep(3600) end, i)
+    tasks[i] = sched.spawn(episode, pending, i)
   end
   sched.sleep(0)
   while sched.stats().ready > 1 do sched.sleep(0) end
