@@ -1,7 +1,7 @@
-// The outcome of judging one candidate: status × stage × reason, and what it rests on. Outcomes are values; the
-// first failure wins. Plain data, any thread.
+// The outcome of judging one candidate: status x stage x reason, the first failure wins. A plain value.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "host/base/json.h"
@@ -9,25 +9,21 @@
 namespace khost::sandbox {
 
 struct Verdict {
-  // ok            correct; timed unless measuring was off
-  // build_failed  the compiler refused the kernels
-  // wrong         an output differs
-  // crash, timeout, oom   the candidate's process ended, hung, or ran out of memory
-  // policy        it does what candidates may not
-  // suspect       faster than its bytes could be moved
-  // bad_task      the task itself cannot be judged
-  // void          our fault; never scored
-  std::string status = "ok";
-  std::string stage = "task";  // task, build, plan, verify, time: how far it came
-  std::string reason;          // a short stable word, for metrics
-  std::string detail;          // for a reader
+  // ok, build_failed, wrong, crash, timeout, oom, policy, suspect, void, bad_task
+  std::string status = "void";
+  std::string stage = "task";  // task, build, plan, verify, time
+  std::string reason;          // one word for programs: mismatch, stale_output, signal, torch_compute, ...
+  std::string detail;          // for a person; names lines, elements, signals
   bool correct = false;
-  Json times = Json::object();     // candidate_s, eager_s, compile_s: medians of a window
-  Json speedup = Json::object();   // eager, compile: geometric mean over brackets
-  Json faster = Json::object();    // eager, compile: by more than 5 %, decided at 99 %
+  std::map<std::string, double> times;    // candidate_s, eager_s, compile_s
+  std::map<std::string, double> speedup;  // eager, compile
+  std::map<std::string, bool> faster;     // by more than 5 %, at the stated error rate
+  double slack_s = 0;
   Json evidence = Json::object();
-  Json wall_s = Json::object();    // build, plan, verify, time
+  std::map<std::string, double> wall_s;   // build, plan, verify, time
 
+  bool failed() const { return status != "ok"; }
+  void fail(std::string with, std::string at, std::string why, std::string text);
   Json to_json() const;
 };
 

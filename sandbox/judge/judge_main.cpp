@@ -1,32 +1,54 @@
 // khost-judge: the trusted measuring process. Frames of requests on stdin, frames of answers on stdout, log on stderr.
 //
 //   khost-judge --python PYTHON --root DIR --lease FILE [--jobs N]
-//
-//   {"id": 7, "kind": "evaluate", …}  ->  {"id": 7, "result": {…}} or {"id": 7, "error": {"message", "code"}}
+#include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <csignal>
+#include <condition_variable>
 #include <cstdio>
-#include <cstring>
+#include <deque>
 #include <map>
-#include <mutex>
-#include <string>
+#include <thread>
 
-#include "sandbox/judge/frame.h"
-#include "sandbox/judge/judge.h"
+#include "sandbox/judge/service.h"
 
 namespace {
 
-using khost::Failure;
 using khost::Json;
 
-Json handle(khost::judge::Judge& judge, const Json& request) {
+bool read_exactly(void* data, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes;) {
+    const ssize_t n = read(0, static_cast<char*>(data) + at, bytes - at);
+    if (n <= 0) {
+      return false;
+    }
+    at += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+void write_frame(const Json& answer) {
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  const std::string body = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string frame(reinterpret_cast<const char*>(&size), 4);
+  frame += body;
+  for (std::size_t at = 0; at < frame.size();) {
+    const ssize_t n = write(1, frame.data() + at, frame.size() - at);
+    if (n <= 0) {
+      _exit(1);
+    }
+    at += static_cast<std::size_t>(n);
+  }
+}
+
+Json answer_to(khost::judge::Service& service, const Json& request) {
   Json answer = {{"id", request.value("id", Json())}};
   try {
-    auto result = judge.handle(request);
+    auto result = service.handle(request);
     if (result) {
       answer["result"] = std::move(*result);
     } else {
@@ -38,35 +60,13 @@ Json handle(khost::judge::Judge& judge, const Json& request) {
   return answer;
 }
 
-int run(const std::map<std::string, std::string>& options) {
-  khost::judge::Judge judge({options.at("--python"), options.at("--root"), options.at("--lease")});
-  boost::asio::thread_pool pool(static_cast<std::size_t>(std::stoi(options.at("--jobs"))));
-  std::mutex output;
-  while (true) {
-    auto request = khost::judge::receive_frame(STDIN_FILENO);
-    if (!request) {
-      break;
-    }
-    boost::asio::post(pool, [&, request = std::move(*request)] {
-      const Json answer = handle(judge, request);
-      const std::lock_guard lock(output);
-      if (!khost::judge::send_frame(STDOUT_FILENO, answer)) {
-        std::_Exit(1);
-      }
-    });
-  }
-  // Nobody is left to read what is still being worked on; jails die with this process.
-  std::_Exit(0);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A signal to the terminal's group is the host's to answer; it closes our input when it is done.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-  std::map<std::string, std::string> options = {{"--jobs", "2"}};
+  signal(SIGINT, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  std::map<std::string, std::string> options = {{"--jobs", "3"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     options[argv[i]] = argv[i + 1];
   }
@@ -76,5 +76,37 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  return run(options);
+  khost::judge::Service service({options["--python"], options["--root"]}, options["--lease"]);
+  std::mutex mutex;
+  std::condition_variable some;
+  std::deque<Json> waiting;
+  // They live as long as the process: jails die with the thread that made them.
+  std::vector<std::thread> workers;
+  for (int i = 0; i < std::stoi(options["--jobs"]); i++) {
+    workers.emplace_back([&] {
+      while (true) {
+        std::unique_lock lock(mutex);
+        some.wait(lock, [&] { return !waiting.empty(); });
+        const Json request = std::move(waiting.front());
+        waiting.pop_front();
+        lock.unlock();
+        write_frame(answer_to(service, request));
+      }
+    });
+  }
+  std::uint32_t size = 0;
+  while (read_exactly(&size, 4) && size < (256u << 20)) {
+    std::string body(size, '\0');
+    if (!read_exactly(body.data(), size)) {
+      break;
+    }
+    const Json request = Json::parse(body, nullptr, false);
+    if (!request.is_object()) {
+      break;
+    }
+    const std::scoped_lock lock(mutex);
+    waiting.push_back(request);
+    some.notify_one();
+  }
+  _exit(0);
 }

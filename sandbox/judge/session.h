@@ -1,71 +1,80 @@
-// What the judge keeps about one task: manifests, secret input sets with their expected outputs, and the baselines.
-// Sets come from fresh secret seeds and serve many candidates, but a candidate's process is single use and sees each
-// set once. Belongs to one job at a time (lock()).
+// One task as the judge holds it: manifests, sets made ahead by the task's own code in a Python child, and the times of
+// its baselines. Shared by the jobs of that task; any thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "host/base/result.h"
 #include "sandbox/abi/manifest.h"
+#include "sandbox/judge/clock.h"
 #include "sandbox/judge/compare.h"
 #include "sandbox/judge/region.h"
-#include "sandbox/judge/subject.h"
+#include "sandbox/judge/statistics.h"
 #include "sandbox/judge/zygote.h"
 
 namespace khost::judge {
 
-inline constexpr int kSets = 6;        // verification plays all of them
-inline constexpr int kOracleSets = 2;  // of which these measure the reference's error against fp64
+inline constexpr std::size_t kVerificationSets = 5;
+inline constexpr std::size_t kTimedSets = 20;
+inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
+
+// Inputs, live state and what the reference returned, in one region of the judge.
+struct Set {
+  Region region;
+  std::uint64_t seed = 0;
+};
+
+struct Batch {
+  std::vector<Set> sets;            // verification first
+  std::vector<OutputScale> scales;  // empty: no fp64 oracle, `oracle_error` says why
+  std::string oracle_error;
+  int uses = 0;
+  std::set<std::string> seen;       // artefacts that were judged on it
+};
+
+struct Layouts {
+  sandbox::Manifest inputs, state, outputs;
+};
 
 class Session {
  public:
-  // Runs the task once and draws the sets. Codes: bad_task (message "reason: text"), host, timeout, limit.
+  // bad_task with the task's own error; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source);
 
-  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  const Layouts& layouts() const { return layouts_; }
   const std::string& hash() const { return hash_; }
-  const sandbox::Manifest& inputs() const { return inputs_; }
-  const sandbox::Manifest& state() const { return state_; }
-  const sandbox::Manifest& outputs() const { return outputs_; }
-  const std::vector<InputSet>& sets() const { return sets_; }
-  const std::vector<ErrorScale>& scales() const { return scales_; }
-  const std::vector<std::uint64_t>& seeds() const { return seeds_; }  // one for each set
-  std::size_t bytes() const;                                         // of memory held
+  const std::string& source() const { return source_; }
+  bool deterministic() const { return deterministic_; }
+  bool planted() const { return planted_; }
 
-  // A process that plays the task's own Model, eager or compiled; started on first use and kept, idle, since
-  // compiling takes seconds.
-  Result<BaselineProcess*> baseline(const std::string& mode);
+  // Sets that this artefact has never met; used for at most 64 artefacts.
+  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
+
+  const std::byte* inputs_of(const Set& set) const { return set.region.data(); }
+  const std::byte* state_of(const Set& set) const { return set.region.data() + layouts_.inputs.region_bytes; }
+  const std::byte* expected_of(const Set& set) const { return state_of(set) + layouts_.state.region_bytes; }
+
+  std::mutex baselines_mutex;
+  std::map<std::string, Baseline> baselines;       // eager, compile
+  std::map<std::string, std::string> unavailable;  // why a baseline has no time
 
  private:
-  Session() = default;
-  Status draw_sets();
+  Result<Child> loaded_child(Zygote& zygote);
+  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote);
 
+  std::string source_, hash_;
+  Layouts layouts_;
+  bool deterministic_ = true, planted_ = true;
   std::mutex mutex_;
-  Zygote* zygote_ = nullptr;
-  std::string source_;
-  std::string hash_;
-  std::unique_ptr<Child> reference_;
-  sandbox::Manifest inputs_, state_, outputs_;
-  std::vector<InputSet> sets_;
-  std::vector<std::uint64_t> seeds_;
-  std::vector<ErrorScale> scales_;
-  std::unique_ptr<BaselineProcess> eager_, compile_;
+  std::shared_ptr<Batch> batch_;
 };
 
-// Sends a request to a task process and turns its {"error"} into a failure.
-Result<Json> ask_task(Child& child, const Json& request, const std::vector<int>& fds, double timeout_s);
-
-// A child that has loaded the task: for baselines and for questions about the task itself.
-struct LoadedTask {
-  std::unique_ptr<Child> child;
-  Json manifests;
-};
-Result<LoadedTask> load_task(Zygote& zygote, const std::string& source);
-
-std::uint64_t secret_seed();  // from the kernel's generator, 63 bits
+std::uint64_t secret_number();  // 62 bits of getrandom(2)
 
 }  // namespace khost::judge

@@ -1,52 +1,85 @@
 #include "sandbox/judge/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace khost::judge {
 namespace {
 
-// Two-sided Student quantiles at 0.2 % (1 % over five looks), for 1 to 4 degrees of freedom.
-constexpr double kQuantiles[] = {318.309, 22.327, 10.215, 7.173};
+constexpr double kLeastBetween = 0.015;  // what a median cannot be trusted beyond, however steady its samples look
+constexpr double kLeastBracketSpread = 0.005;
+
+double threshold() { return -std::log(1 - kFaster); }
 
 }  // namespace
 
 double median(std::vector<double> values) {
-  const std::size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  const double high = values[middle];
-  if (values.size() % 2 == 1) {
-    return high;
+  if (values.empty()) {
+    return 0;
   }
-  return (high + *std::max_element(values.begin(), values.begin() + middle)) / 2;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double log_threshold() { return -std::log1p(-kFasterThan); }
+double spread(const std::vector<double>& values) {
+  const double centre = median(values);
+  std::vector<double> distances;
+  for (const double value : values) {
+    distances.push_back(std::abs(value - centre));
+  }
+  return 1.4826 * median(distances);
+}
 
-Decision decide(const std::vector<double>& log_ratios, double slack) {
-  const std::size_t n = log_ratios.size();
-  if (n == 0) {
-    return Decision::undecided;
+Baseline baseline_of(const std::vector<double>& process_medians) {
+  Baseline result;
+  result.seconds = median(process_medians);
+  for (const double value : process_medians) {
+    result.between = std::max(result.between, std::abs(std::log(value / result.seconds)));
   }
+  result.between = std::max(result.between, kLeastBetween);
+  return result;
+}
+
+std::optional<bool> clear_case(const Baseline& baseline, const std::vector<double>& candidate, double slack_s) {
+  const double mine = median(candidate) + slack_s;
+  if (candidate.size() < 5 || mine <= 0 || baseline.seconds <= 0) {
+    return std::nullopt;
+  }
+  const double within = 1.2533 * spread(candidate) / mine / std::sqrt(static_cast<double>(candidate.size()));
+  // Two processes are compared, so the spread between processes counts on both sides.
+  const double error = std::sqrt(2 * baseline.between * baseline.between + within * within);
+  const double margin = std::log(baseline.seconds / mine) - threshold();
+  return std::abs(margin) < kClear * error ? std::nullopt : std::optional(margin > 0);
+}
+
+double bracket(double before_s, double candidate_s, double after_s, double slack_s) {
+  return std::log(std::sqrt(before_s * after_s) / (candidate_s + slack_s));
+}
+
+std::optional<bool> decide(const std::vector<double>& brackets) {
+  const std::size_t n = brackets.size();
+  if (n < 2) {
+    return std::nullopt;
+  }
+  // Student's t, two-sided at 0.01 / 4 a look (2 to 5 brackets), n - 1 degrees of freedom.
+  constexpr std::array<double, 4> kQuantile{254.65, 19.96, 10.87, 8.12};
   double mean = 0;
-  for (const double x : log_ratios) {
-    mean += x / static_cast<double>(n);
+  for (const double value : brackets) {
+    mean += value / static_cast<double>(n);
   }
-  double half_width = kClear;
-  if (n > 1) {
-    double squares = 0;
-    for (const double x : log_ratios) {
-      squares += (x - mean) * (x - mean);
-    }
-    const double error = std::sqrt(squares / static_cast<double>(n - 1) / static_cast<double>(n));
-    // Few brackets that happen to agree say little about their spread: never narrower than 1 %.
-    half_width = std::min(kClear, std::max(0.01, kQuantiles[std::min<std::size_t>(n, 5) - 2] * error));
+  double variance = 0;
+  for (const double value : brackets) {
+    variance += (value - mean) * (value - mean) / static_cast<double>(n - 1);
   }
-  const double distance = mean - log_threshold();
-  if (distance > half_width + slack) {
-    return Decision::faster;
+  const double deviation = std::max(std::sqrt(variance), kLeastBracketSpread);
+  const double half = kQuantile[std::min<std::size_t>(n, 5) - 2] * deviation / std::sqrt(static_cast<double>(n));
+  const double margin = mean - threshold();
+  if (std::abs(margin) > half) {
+    return margin > 0;
   }
-  return distance < -half_width - slack ? Decision::not_faster : Decision::undecided;
+  return n >= static_cast<std::size_t>(kMostBrackets) ? std::optional(false) : std::nullopt;
 }
 
 }  // namespace khost::judge

@@ -1,24 +1,35 @@
-// The statistics of a comparison: is the candidate more than 5 % faster? Pure functions.
+// Is the candidate more than 5 % faster? Evidence is a bracket: a baseline block, a candidate block in a fresh process,
+// a baseline block; its value is the log ratio of block medians. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace khost::judge {
 
-double median(std::vector<double> values);  // of at least one
-
-// The paper's question b(t, t0) = (t0 - t) / t0 > 5 %, as a bound on log(t0 / t).
-inline constexpr double kFasterThan = 0.05;
-double log_threshold();  // -log(1 - 0.05)
-
-enum class Decision { faster, not_faster, undecided };
-
-// `log_ratios`: one log(baseline / candidate) for each bracket. `slack` widens both sides. The error rate is 1 % over
-// all looks together, spent evenly over at most kMostBrackets of them (Bonferroni), by Student's t on the brackets'
-// means. A single bracket decides only what is kClear away from the threshold.
+inline constexpr double kFaster = 0.05;  // (t0 - t) / t0 must exceed it
 inline constexpr int kMostBrackets = 5;
-inline constexpr double kClear = 0.30;
-Decision decide(const std::vector<double>& log_ratios, double slack);
+inline constexpr double kClear = 5;      // standard errors that decide without a live baseline
+
+double median(std::vector<double> values);         // 0 for none
+double spread(const std::vector<double>& values);  // robust standard deviation (1.4826 MAD)
+
+// A baseline's readings over processes: median of the medians, and how far one process is from another, as a log ratio.
+struct Baseline {
+  double seconds = 0;
+  double between = 0;
+};
+Baseline baseline_of(const std::vector<double>& process_medians);
+
+// True or false when one block against the cached baseline settles it; nothing when it is too close.
+std::optional<bool> clear_case(const Baseline& baseline, const std::vector<double>& candidate, double slack_s);
+
+// The log ratio of one bracket, the candidate charged with the slack.
+double bracket(double before_s, double candidate_s, double after_s, double slack_s);
+
+// Decides on the brackets so far: a t interval at 1 % shared out over the looks. Nothing: another bracket may be
+// taken; after kMostBrackets undecided is false.
+std::optional<bool> decide(const std::vector<double>& brackets);
 
 }  // namespace khost::judge

@@ -1,75 +1,49 @@
-// The processes that are timed, all played by the same turns: the judge writes inputs and weights while the subject
-// stands still, then opens the window; the subject's acknowledgement closes it. One thread at a time.
+// A candidate alive: khost-subject in its own single-use jail, with the regions lent to it. One thread at a time.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "host/base/result.h"
-#include "sandbox/abi/build.h"
 #include "sandbox/abi/plan.h"
 #include "sandbox/jail/jail.h"
-#include "sandbox/judge/region.h"
-#include "sandbox/judge/zygote.h"
-#include "sandbox/subject/turn.h"
+#include "sandbox/judge/clock.h"
+#include "sandbox/judge/session.h"
 
 namespace khost::judge {
 
-struct InputSet {
-  Region inputs;
-  Region state;
-  Region expected;
-};
-
-struct Call {
-  enum class Outcome { ok, error, died, timeout };
-  Outcome outcome = Outcome::ok;
-  double wall_s = 0;
-  double run_delay_s = 0;  // time that the subject's threads were ready to run but did not
-  std::string message;     // what the subject says; untrusted text
-};
-
-// A candidate's plan in a jailed khost-subject: no Python, no torch, no other process, no file of anybody's. Frozen
-// except inside its windows, so that nothing it does between them can help it.
-class CandidateProcess {
+class Subject {
  public:
-  // Codes: crash and timeout are the candidate's; host is ours.
-  static Result<std::unique_ptr<CandidateProcess>> start(const sandbox::Built& built, const sandbox::Plan& plan,
-                                                         const InputSet& shape, int threads);
-  ~CandidateProcess();
-
-  // Outputs are poisoned first with values that do not depend on what is expected.
-  Call play(const InputSet& set, double timeout_s);
+  // `library` is a path, opened here; a name without a slash is looked up by the dynamic linker inside.
+  static Result<std::unique_ptr<Subject>> start(const Session* session, const sandbox::Plan& plan,
+                                                const std::string& library, int threads);
+  Clock& clock() { return *clock_; }
+  const sandbox::Plan& plan() const { return plan_; }
+  // Writes a set and poisons the outputs; the subject must stand.
+  void write(const Session& session, const Set& set);
   const std::byte* outputs() const { return outputs_.data(); }
 
  private:
-  CandidateProcess(sandbox::Jail jail, Region control, Region inputs, Region state, Region outputs);
-  sandbox::ControlPage& page() { return *reinterpret_cast<sandbox::ControlPage*>(control_.data()); }
-
-  sandbox::Jail jail_;
-  Region control_, inputs_, state_, outputs_;
-  std::uint32_t seq_ = sandbox::kReady;
+  Subject() = default;
+  sandbox::Plan plan_;
+  Region control_, inputs_, state_, outputs_, text_;
+  sandbox::Fd library_;
+  std::unique_ptr<sandbox::Jail> jail_;
+  std::unique_ptr<Clock> clock_;
 };
 
-// The task's own Model, eager or compiled, in a child of the task zygote.
-class BaselineProcess {
+// A baseline alive: a child of the zygote on writable copies of the same regions.
+class BaselineSubject {
  public:
-  static Result<std::unique_ptr<BaselineProcess>> start(std::unique_ptr<Child> child, const std::string& mode,
-                                                        std::size_t input_bytes, std::size_t state_bytes,
-                                                        const InputSet& first);
-  Call play(const InputSet& set, double timeout_s);
-  bool alive() const { return alive_; }
-  double warm_up_s() const { return warm_up_s_; }
+  static Result<std::unique_ptr<BaselineSubject>> start(Zygote& zygote, const Session& session, const Set& first,
+                                                        const std::string& kind, double timeout_s);
+  Clock& clock() { return *clock_; }
+  void write(const Session& session, const Set& set);
 
  private:
-  BaselineProcess(std::unique_ptr<Child> child, Region control, Region inputs, Region state);
-
-  std::unique_ptr<Child> child_;
+  BaselineSubject() = default;
   Region control_, inputs_, state_;
-  std::uint32_t seq_ = sandbox::kReady;
-  bool alive_ = true;
-  double warm_up_s_ = 0;
+  Child child_;
+  std::unique_ptr<Clock> clock_;
 };
 
 }  // namespace khost::judge

@@ -1,0 +1,57 @@
+"""The task's own Model as a timed subject, eager or compiled, on the judge's memory. It plays the same turns as a
+candidate. Its outputs stay where torch puts them: they are not read, so no copy is charged to it."""
+
+import ctypes
+import gc
+
+import torch
+
+from manifest import mapped, over_region
+from reference import Task, call
+
+WARM_UP = 5
+
+
+def adopt(model, state):
+    """Puts the judge's memory under the parameters and buffers of the model."""
+    for prefix, module in model.named_modules():
+        for table in (module._parameters, module._buffers):
+            for key, old in list(table.items()):
+                name = f"{prefix}.{key}" if prefix else key
+                if old is not None and name in state:
+                    new = state[name]
+                    table[key] = torch.nn.Parameter(new, requires_grad=False) if table is module._parameters else new
+
+
+def run(request, regions, reply):
+    """Warms up, says that it is ready, then runs one call for each turn until told to leave."""
+    control, inputs, state = regions
+    library = ctypes.CDLL(request["library"])
+    library.khost_wait_go.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
+    library.khost_ack.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
+    page = ctypes.addressof(ctypes.c_char.from_buffer(control))
+    kind = request["kind"]
+    if kind == "empty":
+        step = lambda: None  # noqa: E731
+    else:
+        task = Task(request["source"], 1)
+        model = task.model(1)
+        values = over_region(request["inputs"], mapped(inputs))
+        adopt(model, over_region(request["state"], mapped(state)))
+        if kind == "compile":
+            model = torch.compile(model)
+        step = lambda: call(model, values)  # noqa: E731
+    kept = None
+    for _ in range(WARM_UP):
+        kept = step()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    reply({"ready": True})
+    wait, acknowledge = library.khost_wait_go, library.khost_ack
+    seq = 2
+    while wait(page, seq):
+        kept = step()  # outputs stay alive until the next turn
+        acknowledge(page, seq, 0)
+        seq += 1
+    del kept
