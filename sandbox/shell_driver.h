@@ -8,15 +8,15 @@ inline constexpr int kReportFdOfShell = 61;  // "marker code flags cwd" NUL
 
 // Its state survives `exit`, `set -e` and SIGUSR1 (a timeout): each of them saves variables and functions and starts
 // bash anew in the same process. break and continue of a command reach the inner loop here, which therefore begins
-// with the report.
+// with the report. Saving starts no process: after a timeout the host kills every child of the shell.
 inline constexpr const char* kShellDriver = R"bash(
 if [[ -r /tmp/.khost-state ]]; then
   source /tmp/.khost-state 2>/dev/null
-  rm -f /tmp/.khost-state
+  : >/tmp/.khost-state
 fi
 khost_again() {
   trap - EXIT USR1
-  { declare -p; declare -fp; } 2>/dev/null | sed -E 's/^declare -([a-zA-Z]*)/declare -g\1/; s/^declare -g-/declare -g/' >/tmp/.khost-state
+  { declare -p; declare -fp; } >/tmp/.khost-state 2>/dev/null
   exec bash --norc --noprofile -c "$BASH_EXECUTION_STRING"
 }
 trap 'khost_code=$?; khost_again' EXIT
