@@ -259,17 +259,24 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   return true;
 }
 
-Result<double> Evaluation::baseline_block(const std::string& kind) {
-  Result<std::unique_ptr<BaselineSubject>> subject =
-      BaselineSubject::start(*zygote_, *session_, batch_->sets[0], kind, kCompileTimeout);
-  if (!subject) {
-    return subject.failure();
+// Times a baseline over the sets. A resident one has met the task before and needs fewer calls to settle.
+Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
+  std::unique_ptr<BaselineSubject>& kept = session_->residents[kind];
+  if (process == Process::fresh || !kept) {
+    kept.reset();
+    Result<std::unique_ptr<BaselineSubject>> started =
+        BaselineSubject::start(*zygote_, *session_, batch_->sets[0], kind, kCompileTimeout);
+    if (!started) {
+      return started.failure();
+    }
+    kept = std::move(*started);
   }
   std::vector<double> clean, all;
   for (std::size_t i = 0; i < batch_->sets.size(); i++) {
-    (*subject)->write(*session_, batch_->sets[i]);
-    const Window window = (*subject)->clock().call(60);
+    kept->write(*session_, batch_->sets[i]);
+    const Window window = kept->clock().call(60);
     if (window.end != Window::End::done) {
+      kept.reset();
       return Failure{"the " + kind + " baseline did not answer", "timeout"};
     }
     if (i < 3) {
@@ -290,7 +297,7 @@ void Evaluation::measure_baseline(const std::string& kind) {
   }
   std::vector<double> medians;
   for (int i = 0; i < kBaselineProcesses; i++) {
-    Result<double> block = baseline_block(kind);
+    Result<double> block = baseline_block(kind, Process::fresh);
     if (!block) {
       session_->unavailable[kind] = block.failure().message;
       return;
@@ -321,7 +328,7 @@ void Evaluation::calibrate() {
     service_.cost_.plan_s = median(seconds);
     service_.cost_.slack_s = median(slack);
   }
-  Result<double> python = baseline_block("empty");
+  Result<double> python = baseline_block("empty", Process::fresh);
   service_.cost_.python_s = python ? *python : service_.cost_.plan_s;
   service_.cost_.known = true;
 }
@@ -366,7 +373,7 @@ bool Evaluation::time() {
     verdict_.speedup[kind] = found->second.seconds / mine;
     std::optional<bool> faster = clear_case(found->second, samples, slack);
     std::vector<double> brackets;
-    Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind);
+    Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
     while (!faster && before && brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
       std::unique_ptr<Subject> again = fresh("time");
       std::vector<double> block;
@@ -374,7 +381,7 @@ bool Evaluation::time() {
         return false;
       }
       again.reset();
-      Result<double> after = baseline_block(kind);
+      Result<double> after = baseline_block(kind, Process::resident);
       if (!after) {
         break;
       }

@@ -28,7 +28,8 @@ class Evaluation {
   bool ready(Subject& subject, const char* stage);
   std::unique_ptr<Subject> fresh(const char* stage);
   bool candidate_block(Subject& subject, std::vector<double>& samples);
-  Result<double> baseline_block(const std::string& kind);
+  enum class Process { fresh, resident };
+  Result<double> baseline_block(const std::string& kind, Process process);
   void measure_baseline(const std::string& kind);
   void calibrate();
 

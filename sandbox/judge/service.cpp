@@ -6,6 +6,7 @@
 namespace khost::judge {
 namespace {
 constexpr std::size_t kMostSessions = 32;
+constexpr double kQuestionTimeout_s = 60;
 }
 
 Result<Zygote*> Service::zygote(std::unique_ptr<Zygote>& slot, const char* name, bool compilers) {
@@ -54,7 +55,22 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "evaluate") {
     return Evaluation(*this, request).run();
   }
-  return Failure{"unknown kind '" + kind + "'", "bad_input"};
+  if (kind == "trace" || kind == "admit") {
+    return ask(kind, request["task"]["source"].get<std::string>());
+  }
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, trace and admit", "bad_input"};
+}
+
+Result<Json> Service::ask(const std::string& kind, const std::string& source) {
+  Result<Zygote*> zygote = tasks();
+  if (!zygote) {
+    return zygote.failure();
+  }
+  Result<Child> child = (*zygote)->spawn();
+  if (!child) {
+    return child.failure();
+  }
+  return child->call({{"kind", kind}, {"source", source}}, {}, kQuestionTimeout_s);
 }
 
 }  // namespace khost::judge

@@ -25,11 +25,12 @@ class Service {
   Result<Zygote*> tasks() { return zygote(tasks_, "reference", true); }
   Result<Zygote*> recorders() { return zygote(recorders_, "recorder", false); }
   Result<std::shared_ptr<Session>> session(const std::string& source);
-  Result<Json> evaluate(const Json& request);
+  // {"kind": "evaluate" | "trace" | "admit", "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 
  private:
   friend class Evaluation;
+  Result<Json> ask(const std::string& kind, const std::string& source);
   Result<Zygote*> zygote(std::unique_ptr<Zygote>& slot, const char* name, bool compilers);
   PythonPlace place_;
   std::string lease_path_;

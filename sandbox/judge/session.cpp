@@ -1,5 +1,7 @@
 #include "sandbox/judge/session.h"
 
+#include "sandbox/judge/subject.h"
+
 #include <sys/random.h>
 
 #include <algorithm>
@@ -52,6 +54,8 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
   planted_ = answer->value("planted", false);
   return child;
 }
+
+Session::~Session() = default;
 
 Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string& source) {
   auto session = std::make_shared<Session>();

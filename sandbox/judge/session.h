@@ -42,8 +42,11 @@ struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
+class BaselineSubject;
+
 class Session {
  public:
+  ~Session();
   // bad_task with the task's own error; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source);
 
@@ -63,6 +66,8 @@ class Session {
   std::mutex baselines_mutex;
   std::map<std::string, Baseline> baselines;       // eager, compile
   std::map<std::string, std::string> unavailable;  // why a baseline has no time
+  // Processes kept, frozen, for brackets: starting a compiled one takes seconds. Guarded by the right to time.
+  std::map<std::string, std::unique_ptr<BaselineSubject>> residents;
 
  private:
   Result<Child> loaded_child(Zygote& zygote);

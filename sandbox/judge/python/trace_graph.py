@@ -4,6 +4,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.func import functional_call
 
+from reference import Task
+
 # ATen's internal names, where PyTorch's public one is another.
 PUBLIC = {"_softmax": "softmax", "_log_softmax": "log_softmax", "native_layer_norm": "layer_norm", "_to_copy": "to",
           "t": "transpose", "mm": "matmul", "addmm": "addmm"}
@@ -42,7 +44,14 @@ def line_of(node):
     return f"{node['name']} = {node['op']}({', '.join(parts)})"
 
 
-def trace(model, inputs, names):
+def trace(source):
+    """{"inputs": facts, "nodes", "output": names, "text"} of a task's source."""
+    task = Task(source)
+    model = task.model(0)
+    return graph_of(model, list(task.inputs(0)), task.names())
+
+
+def graph_of(model, inputs, names):
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state_names = list(state)
 

@@ -79,11 +79,11 @@ def answer(request, fds, state, channel):
         run(request["baseline"], regions, lambda value: send(channel, value))
         os._exit(0)
     if kind == "trace":
-        from trace_model import trace
+        from trace_graph import trace
         return trace(request["source"])
     if kind == "admit":
         from admission import admit
-        return admit(request)
+        return admit(request["source"])
     raise ValueError(f"unknown request {kind}")
 
 

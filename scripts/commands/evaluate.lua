@@ -1,0 +1,95 @@
+-- khost evaluate: one verdict on one workspace.
+local args = require "lib.args"
+local fs = require "khost.fs"
+local json = require "khost.json"
+local judge = require "khost.judge"
+
+local OPTIONS = {
+  { name = "--task", kind = "text", required = true, help = "the task's Python file: Model, get_inputs" },
+  { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
+  { name = "--tolerance", kind = "text", default = "calibrated", help = "calibrated, strict or paper" },
+  { name = "--threads", kind = "number", default = 1, help = "threads of the kernel and of its baselines" },
+  { name = "--no-measure", kind = "flag", help = "verify only" },
+  { name = "--require", kind = "text", help = "exit 1 unless reached: compile:1.05 or eager:2" },
+  { name = "--json", kind = "flag", help = "print the whole record" },
+}
+local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels" }
+local TOLERANCES = { calibrated = true, strict = true, paper = true }
+
+local function candidate_files(folder)
+  if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
+  local files = {}
+  local function add(path)
+    files[path] = fs.read(folder .. "/" .. path)
+  end
+  local function walk(path)
+    for _, name in ipairs(fs.list(folder .. "/" .. path) or {}) do
+      if name:sub(-1) == "/" then walk(path .. name) else add(path .. name) end
+    end
+  end
+  walk("kernels/")
+  if not next(files) then
+    args.misuse(("--workspace %s: no file in %s/kernels; kernels are .cpp files there"):format(folder, folder))
+  end
+  add("model_new.py")
+  return files
+end
+
+local function parse_require(text)
+  if not text then return nil end
+  local side, least = text:match("^(%a+):([%d%.]+)$")
+  if (side ~= "compile" and side ~= "eager") or not tonumber(least) then
+    args.misuse(("--require %s: compile:FACTOR or eager:FACTOR expected, for example compile:1.05"):format(text))
+  end
+  return side, tonumber(least)
+end
+
+local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end
+
+local function print_verdict(verdict)
+  print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage, verdict.reason ~= "" and ": " .. verdict.reason or ""))
+  if verdict.detail ~= "" then print("  " .. verdict.detail:gsub("\n", "\n  ")) end
+  if verdict.times.candidate_s then
+    print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
+    for _, side in ipairs { "eager", "compile" } do
+      if verdict.speedup[side] then
+        print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
+          verdict.faster[side] and "faster by more than 5 %" or "not faster by more than 5 %"))
+      end
+    end
+    print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
+  elseif verdict.correct then
+    print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
+  end
+end
+
+local function run(list)
+  local options = args.parse(OPTIONS, list, ABOUT)
+  if not TOLERANCES[options.tolerance] then
+    args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
+  end
+  local side, least = parse_require(options.require)
+  local source, message = fs.read(options.task)
+  if not source then args.misuse("--task: " .. message) end
+  local files = candidate_files(options.workspace)
+
+  local process = assert(judge.open())
+  fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
+  local verdict, why = process:request("evaluate", {
+    task = { source = source, name = options.task },
+    files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
+  })
+  process:close()
+  if not verdict then error(("%s: %s"):format(options.task, why), 0) end
+  if options.json then print(json.encode(verdict, true)) else print_verdict(verdict) end
+  if side then
+    local reached = verdict.status == "ok" and verdict.speedup[side] or 0
+    if reached < least then
+      fs.eprint(("khost: %s:%g was required, %.3f was reached\n"):format(side, least, reached))
+      return 1
+    end
+  end
+  return 0
+end
+
+return { name = "evaluate", summary = ABOUT.summary, options = OPTIONS, run = run }
