@@ -26,16 +26,10 @@ void register_all(lua::Vm& vm) {
   vm.preload("khost.store", opener<open_store>);
   vm.preload("khost.rewards", opener<open_rewards>);
   vm.preload("khost.machine", opener<open_machine>);
-#if __has_include("host/modules/sandbox.cpp")
   vm.preload("khost.sandbox", opener<open_sandbox>);
-#endif
-#if __has_include("host/modules/judge.cpp")
   vm.preload("khost.judge", opener<open_judge>);
-#endif
-#if defined(KHOST_WITH_TRAINER) && __has_include("host/modules/trainer.cpp")
+#ifdef KHOST_WITH_TRAINER
   vm.preload("khost.trainer", opener<open_trainer>);
-#endif
-#if defined(KHOST_WITH_TRAINER) && __has_include("host/modules/policy.cpp")
   vm.preload("khost.policy", opener<open_policy>);
 #endif
 }

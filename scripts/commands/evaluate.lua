@@ -73,7 +73,8 @@ local function run(list)
   if not source then args.misuse("--task: " .. message) end
   local files = candidate_files(options.workspace)
 
-  local process = assert(judge.open())
+  local process, unavailable = judge.open()
+  if not process then args.misuse(unavailable) end
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why = process:request("evaluate", {
     task = { source = source, name = options.task },
