@@ -341,6 +341,7 @@ bool Evaluation::time() {
     return false;
   }
   const Lease::Guard guard = lease->acquire(Lease::Mode::exclusive);
+  service_.retire_residents();
   const std::vector<std::string> kinds = {"eager", "compile"};
   const bool known = service_.cost_.known && (session_->baselines.size() + session_->unavailable.size()) == 2;
   if (!known) {

@@ -2,10 +2,12 @@
 
 #include "host/base/sha256.h"
 #include "sandbox/judge/evaluation.h"
+#include "sandbox/judge/subject.h"
 
 namespace khost::judge {
 namespace {
 constexpr std::size_t kMostSessions = 32;
+constexpr std::size_t kMostResidents = 4;  // tasks; a compiled baseline holds some 300 MB
 constexpr double kQuestionTimeout_s = 60;
 }
 
@@ -45,6 +47,16 @@ Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
     }
   }
   return made;
+}
+
+void Service::retire_residents() {
+  const std::scoped_lock lock(sessions_mutex_);
+  std::size_t place = 0;
+  for (const auto& session : sessions_) {
+    if (place++ >= kMostResidents) {
+      session->residents.clear();
+    }
+  }
 }
 
 Result<Json> Service::handle(const Json& request) {

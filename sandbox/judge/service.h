@@ -31,6 +31,8 @@ class Service {
  private:
   friend class Evaluation;
   Result<Json> ask(const std::string& kind, const std::string& source);
+  // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
+  void retire_residents();
   Result<Zygote*> zygote(std::unique_ptr<Zygote>& slot, const char* name, bool compilers);
   PythonPlace place_;
   std::string lease_path_;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -53,6 +54,10 @@ std::string prefix_of(const std::string& python) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(python, error);
   return real.parent_path().parent_path().string();
+}
+
+std::size_t half_of_memory() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
 }
 
 }  // namespace
@@ -176,10 +181,13 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
                       {"OMP_NUM_THREADS", "1"},                    {"CUDA_VISIBLE_DEVICES", ""},
                       {"PYTHONDONTWRITEBYTECODE", "1"}};
   spec.limits.processes = 512;
+  // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
+  // a process that maps torch.
+  spec.limits.memory_bytes = half_of_memory();
+  spec.limit_address_space = false;
   spec.limits.cpu_s = 86400;
   spec.limits.tmp_bytes = std::size_t{1} << 30;
   spec.limits.open_files = 1024;
-  spec.limit_address_space = false;
   spec.fds = {{theirs.get(), 3}};
   if (getenv("KHOST_JUDGE_DEBUG") != nullptr) {
     spec.fds.push_back({2, 2});
@@ -189,7 +197,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     return jail.failure();
   }
   char text[16];
-  if (!wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(120)) ||
+  if (!wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(180)) ||
       recv(ours.get(), text, sizeof text, 0) <= 0) {
     return Failure{"the Python of " + place.python + " did not import torch (KHOST_JUDGE_DEBUG=1 shows why)", "host"};
   }

@@ -1,5 +1,5 @@
-"""A jailed process that has imported torch and forks a single-use child for each request. It runs no tensor operation,
-starts no thread and holds no secret.
+"""A jailed process that has imported torch and forks a single-use child for each request. It starts no thread and holds
+no secret.
 
 Descriptor 3: a SOCK_SEQPACKET; each message carries one descriptor, the child's own channel. On a channel, both ways:
 four bytes of length, then JSON; descriptors come with the length."""
@@ -101,11 +101,22 @@ def child(channel):
         send(channel, result)
 
 
+def warm_up_compiler():
+    """Compiles something small, so that every child begins with Inductor's modules imported, the processor probed and
+    the headers precompiled: that takes 5 s a child otherwise. With one OpenMP thread no pool is started, so a fork
+    afterwards is safe."""
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        torch.compile(lambda x: torch.tanh(x).sum(-1))(torch.zeros(8, 64))
+    torch._dynamo.reset()
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise RuntimeError("compiling started a thread, which no child would have")
+
+
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "--compile" in sys.argv:
-        import torch._dynamo  # noqa: F401
-        import torch._inductor.compile_fx  # noqa: F401
+        warm_up_compiler()
     server = socket.socket(fileno=3)
     server.send(b"ready")
     poller = select.poll()
