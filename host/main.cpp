@@ -27,7 +27,7 @@ std::vector<std::string> command_names(const std::string& root) {
 void print_usage(std::FILE* to, const std::string& root) {
   std::fprintf(to,
                "usage: khost SCRIPT.lua [--preset NAME] [--set KEY=VALUE]...   run a recipe, for example\n"
-               "                                                           recipes/full_pipeline.lua\n"
+               "                                                           recipes/expert.lua\n"
                "       khost COMMAND [arguments]                           COMMAND --help says more\n\ncommands:");
   for (const std::string& name : command_names(root)) {
     std::fprintf(to, " %s", name.c_str());
