@@ -12,6 +12,7 @@ local filter = require "synthesis.filter"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local progress = require "khost.progress"
+local random = require "lib.random"
 local reload = require "khost.reload"
 local rewards = require "khost.rewards"
 local sched = require "khost.sched"
@@ -19,7 +20,7 @@ local score = require "evaluation.score"
 local store = require "khost.store"
 
 local OPTIONS = {
-  { name = "--preset", kind = "text", default = "smoke", help = "numbers of the run: recipes/presets/NAME.toml" },
+  { name = "--preset", kind = "text", default = "expert", help = "numbers of the run: recipes/presets/NAME.toml" },
   { name = "--set", kind = "list", help = "override a key: --set tasks.count=20" },
   { name = "--seed", kind = "number", default = 1, help = "of every draw" },
   { name = "--resume", kind = "text", optional_value = "latest", help = "go on with a run: its name, or the latest" },
@@ -30,10 +31,10 @@ local ABOUT = { name = "recipes/expert.lua", summary = "the expert over composed
 -- Composes and filters; what the store has already is not asked again. Returns the kept tasks and a count for each
 -- reason.
 local function synthesize(run, process, c)
-  local random, tasks, reasons = sched.random("tasks"), {}, {}
+  local stream, tasks, reasons = random.stream("tasks " .. run:info().seed), {}, {}
   local bar = progress.begin("synthesize", c.tasks.count)
   for i = 1, c.tasks.count do
-    local task = compose.task(random, c.tasks)
+    local task = compose.task(stream, c.tasks)
     local id = ("%03d-%s"):format(i, task.name)
     local row = run:get("tasks", id)
     if not row then

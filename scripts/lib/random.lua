@@ -1,7 +1,7 @@
 -- A small stream of random numbers that is the same on every machine: what must be rebuilt bit by bit (a corpus, a set
 -- of tasks) draws from it. It has the methods of khost.Random.
 
-local bit = require "bit"
+local bit = _G.bit or require "bit"
 
 local random = {}
 

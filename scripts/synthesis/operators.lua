@@ -1,42 +1,134 @@
--- The operators that synthetic tasks are composed of: how each is written in a task file, what it costs, and the
--- family that tables count it under. `%s` is the running value.
+-- The operators that tasks are made of, for the CPU target: how each is written in PyTorch and what the tracer will
+-- say about it. A test traces every one of them and compares.
+
 local operators = {}
 
--- name, torch expression, family. Constants are drawn by the composer where a `{}` stands.
-operators.unary = {
-  { name = "relu", text = "torch.relu(%s)", family = "cheap" },
-  { name = "abs", text = "torch.abs(%s)", family = "cheap" },
-  { name = "neg", text = "-%s", family = "cheap" },
-  { name = "scale", text = "%s * {}", family = "cheap" },
-  { name = "shift", text = "%s + {}", family = "cheap" },
-  { name = "clamp", text = "torch.clamp(%s, -1.5, 1.5)", family = "cheap" },
-  { name = "leaky_relu", text = "torch.nn.functional.leaky_relu(%s, 0.1)", family = "cheap" },
-  { name = "square", text = "torch.square(%s)", family = "cheap" },
-  { name = "sigmoid", text = "torch.sigmoid(%s)", family = "transcendental" },
-  { name = "tanh", text = "torch.tanh(%s)", family = "transcendental" },
-  { name = "silu", text = "torch.nn.functional.silu(%s)", family = "transcendental" },
-  { name = "gelu", text = "torch.nn.functional.gelu(%s, approximate='tanh')", family = "transcendental" },
-  { name = "elu", text = "torch.nn.functional.elu(%s)", family = "transcendental" },
-  { name = "softplus", text = "torch.nn.functional.softplus(%s)", family = "transcendental" },
-  { name = "exp", text = "torch.exp(torch.clamp(%s, -4.0, 4.0))", family = "transcendental" },
+-- `python`: {a} is the operand, names in braces are drawn from `draw`. `attributes`: how the trace shows what was drawn;
+-- a number in `operand` becomes the second input instead. `range`: what is known about the result, so that exp is only
+-- applied where it cannot overflow. `cost`: "heavy" where a call of exp or the like dominates.
+local function unary(name, python, more)
+  local entry = more or {}
+  entry.name, entry.op, entry.python, entry.kind = name, entry.op or name, python, "unary"
+  return entry
+end
+
+local LIST = {
+  unary("relu", "torch.relu({a})"),
+  unary("sigmoid", "torch.sigmoid({a})", { cost = "heavy", range = "bounded" }),
+  unary("tanh", "torch.tanh({a})", { cost = "heavy", range = "bounded" }),
+  unary("silu", "F.silu({a})", { cost = "heavy" }),
+  unary("gelu", "F.gelu({a})", { cost = "heavy" }),
+  unary("softplus", "F.softplus({a})", { cost = "heavy" }),
+  unary("elu", "F.elu({a})", { cost = "heavy", fixed = { alpha = 1 } }),
+  unary("exp", "torch.exp({a})", { cost = "heavy", needs = "bounded" }),
+  unary("mish", "F.mish({a})", { cost = "heavy" }),
+  unary("abs", "torch.abs({a})", { keeps = true }),
+  unary("square", "{a} ** 2", { op = "pow", operand = 2, fixed = { exponent = 2 } }),
+  unary("neg", "-{a}", { keeps = true }),
+  unary("hardsigmoid", "F.hardsigmoid({a})", { range = "bounded" }),
+  unary("hardswish", "F.hardswish({a})"),
+  unary("leaky_relu", "F.leaky_relu({a}, {slope})", { draw = { slope = { 0.1, 0.2, 0.05 } },
+    attributes = { negative_slope = "slope" } }),
+  unary("clamp", "torch.clamp({a}, {low}, {high})", { draw = { low = { -1, -0.5, -2 }, high = { 1, 0.5, 2 } },
+    attributes = { min = "low", max = "high" }, range = "bounded" }),
+  unary("scale", "{a} * {k}", { op = "mul", draw = { k = { 0.5, 2, 1.5, 0.25, 3 } }, operand = "k" }),
+  unary("shift", "{a} + {k}", { op = "add", draw = { k = { 1, 0.5, -0.5, 2, -1 } }, operand = "k" }),
+  -- A vector along the last dimension, one of each name in a task.
+  { name = "add_bias", op = "add", python = "{a} + self.bias", kind = "vector", vector = "bias" },
+  { name = "mul_gain", op = "mul", python = "{a} * self.gain", kind = "vector", vector = "gain" },
+  -- The input again.
+  { name = "residual", op = "add", python = "{a} + x", kind = "again" },
+  { name = "gate", op = "mul", python = "{a} * x", kind = "again" },
+  -- Whole rows.
+  { name = "softmax", op = "softmax", python = "torch.softmax({a}, dim=-1)", kind = "row", cost = "heavy",
+    range = "bounded", fixed = { dim = -1, half_to_float = false } },
+  { name = "log_softmax", op = "log_softmax", python = "torch.log_softmax({a}, dim=-1)", kind = "row", cost = "heavy",
+    fixed = { dim = -1, half_to_float = false } },
+  { name = "layer_norm", op = "layer_norm", python = "F.layer_norm({a}, {a}.shape[-1:])", kind = "row",
+    fixed = { eps = 1e-5 }, cols = "normalized_shape" },
+  -- Rows become numbers; nothing follows.
+  { name = "mean", op = "mean", python = "torch.mean({a}, dim=-1)", kind = "reduce", fixed = { dim = { -1 } } },
+  { name = "sum", op = "sum", python = "torch.sum({a}, dim=-1)", kind = "reduce", fixed = { dim = { -1 } } },
+  { name = "amax", op = "amax", python = "torch.amax({a}, dim=-1)", kind = "reduce", fixed = { dim = { -1 } } },
 }
 
--- A second tensor enters: another input of the same shape, or a parameter along the last dimension.
-operators.binary = {
-  { name = "add_input", text = "%s + y", input = true, family = "binary" },
-  { name = "mul_input", text = "%s * y", input = true, family = "binary" },
-  { name = "max_input", text = "torch.maximum(%s, y)", input = true, family = "binary" },
-  { name = "add_bias", text = "%s + self.bias", parameter = "bias", family = "broadcast" },
-  { name = "mul_gain", text = "%s * self.gain", parameter = "gain", family = "broadcast" },
+operators.LIST = LIST
+operators.BY_NAME = {}
+for _, entry in ipairs(LIST) do
+  operators.BY_NAME[entry.name] = entry
+end
+
+-- Which operators a family is made of; the last operator of a row family is one of `last`.
+operators.FAMILIES = {
+  chain = { body = { "unary", "again" } },
+  bias = { body = { "unary", "again", "vector" }, must = "vector" },
+  rows = { body = { "unary", "vector" }, last = "row" },
+  reduce = { body = { "unary", "vector" }, last = "reduce" },
 }
 
--- These end a chain of rows: a value for each row, or a normalised row.
-operators.rows = {
-  { name = "sum", text = "torch.sum(%s, dim=-1)", family = "reduction", ends = true },
-  { name = "mean", text = "torch.mean(%s, dim=-1)", family = "reduction", ends = true },
-  { name = "amax", text = "torch.amax(%s, dim=-1)", family = "reduction", ends = true },
-  { name = "softmax", text = "torch.softmax(%s, dim=-1)", family = "softmax" },
-  { name = "layer_norm", text = "torch.nn.functional.layer_norm(%s, (%s.shape[-1],))", family = "normalisation" },
-}
+local function number(value)
+  return ("%.6g"):format(value)
+end
+
+--- Draws the numbers of one use of an operator.
+---@param entry table
+---@param stream lib.Random
+---@return table<string, number>
+function operators.draw(entry, stream)
+  local names, drawn = {}, {}
+  for name in pairs(entry.draw or {}) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    drawn[name] = stream:pick(entry.draw[name])
+  end
+  return drawn
+end
+
+--- The PyTorch expression of one use.
+---@param entry table
+---@param operand string
+---@param drawn table<string, number>
+---@return string
+function operators.python(entry, operand, drawn)
+  return (entry.python:gsub("{(%w+)}", function(name)
+    return name == "a" and operand or number(drawn[name])
+  end))
+end
+
+--- The node of the traced graph that one use will become.
+---@param entry table
+---@param name string
+---@param operand string
+---@param drawn table<string, number>
+---@param size integer[]   of the operand
+---@return table
+function operators.node(entry, name, operand, drawn, size)
+  local node = { name = name, op = entry.op, inputs = { operand }, attributes = {}, size = size, dtype = "float32" }
+  if entry.operand then
+    node.inputs[2] = type(entry.operand) == "number" and entry.operand or drawn[entry.operand]
+  elseif entry.vector then
+    node.inputs[2] = entry.vector
+  elseif entry.kind == "again" then
+    node.inputs[2] = "x"
+  end
+  for attribute, key in pairs(entry.attributes or {}) do
+    node.attributes[attribute] = drawn[key]
+  end
+  for attribute, value in pairs(entry.fixed or {}) do
+    node.attributes[attribute] = value
+  end
+  if entry.cols then
+    node.attributes[entry.cols] = { size[#size] }
+  end
+  if entry.kind == "reduce" then
+    node.size = {}
+    for d = 1, #size - 1 do
+      node.size[d] = size[d]
+    end
+  end
+  return node
+end
 
 return operators

@@ -13,7 +13,8 @@ function expr.number(value)
   local text = ("%.9g"):format(value)
   for digits = 1, 8 do
     local short = ("%%.%dg"):format(digits):format(value)
-    if math.abs(tonumber(short) - value) <= 1e-7 * math.abs(value) then
+    local exponent_needed = value ~= 0 and (math.abs(value) < 1e-4 or math.abs(value) >= 1e6)
+    if math.abs(tonumber(short) - value) <= 1e-7 * math.abs(value) and (exponent_needed or not short:find("e")) then
       text = short
       break
     end

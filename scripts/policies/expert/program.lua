@@ -245,9 +245,6 @@ local function finish(self, graph)
       order[#order + 1] = self.inputs_by_name[input.name]
     end
   end
-  if not order[1] or order[1].name ~= graph.inputs[1].name then
-    self:fail("a first input that is not used")
-  end
   return { items = self.items, by_name = self.items_by_name, kinds = self.kinds, inputs = order, result = result }
 end
 

@@ -1,0 +1,145 @@
+-- Reads what a model wrote: files in fenced blocks, and tool calls. Nothing is repaired silently; whatever is wrong has
+-- a label, which becomes a metric.
+
+local parse = {}
+
+parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut", "empty_file" }
+
+local function legal_path(path)
+  if path == "model_new.py" then
+    return true
+  end
+  if not path:match("^kernels/[%w_][%w_./-]*$") then
+    return false
+  end
+  for part in path:gmatch("[^/]+") do
+    if part:match("^%.") then
+      return false
+    end
+  end
+  return not path:find("//", 1, true)
+end
+
+local function lines_of(text)
+  return (text:gsub("\r\n", "\n") .. "\n"):gmatch("(.-)\n")
+end
+
+-- The path in "cpp kernels/k.cpp", or nil and a label.
+local function path_of(info, files)
+  local path = info:match("^%S+%s+(%S+)$")
+  if not path then
+    return nil, "no_path"
+  elseif not legal_path(path) then
+    return nil, "bad_path"
+  elseif files[path] then
+    return nil, "duplicate_path"
+  end
+  return path
+end
+
+--- The files in an answer: fenced blocks whose info string is a language and a path, "cpp kernels/k.cpp". A longer fence
+--- may hold shorter ones. `cut`: the answer ended because of a limit.
+---@param text string
+---@param options? {cut?: boolean}
+---@return table<string, string>|nil files, string prose_or_label   what stood outside of blocks, or why there are none
+function parse.files(text, options)
+  local files, prose, count = {}, {}, 0
+  local path, fence, body
+  for line in lines_of(text) do
+    local ticks, info = line:match("^(```+)%s*(.-)%s*$")
+    if not path and ticks then
+      local label
+      path, label = path_of(info, files)
+      if not path then
+        return nil, label
+      end
+      fence, body = #ticks, {}
+    elseif path and ticks and #ticks >= fence then
+      if info ~= "" then
+        return nil, "nested_fence"
+      elseif #body == 0 then
+        return nil, "empty_file"
+      end
+      files[path], count, path = table.concat(body, "\n") .. "\n", count + 1, nil
+    elseif path then
+      body[#body + 1] = line
+    elseif line:match("%S") then
+      prose[#prose + 1] = line
+    end
+  end
+  if path then
+    return nil, options and options.cut and "cut" or "unclosed"
+  elseif count == 0 then
+    return nil, "no_block"
+  end
+  return files, table.concat(prose, "\n")
+end
+
+--- Files as an answer carries them, in order of their paths.
+---@param files table<string, string>
+---@return string
+function parse.render(files)
+  local paths, out = {}, {}
+  for path in pairs(files) do
+    paths[#paths + 1] = path
+  end
+  table.sort(paths)
+  for _, path in ipairs(paths) do
+    local fence = "```"
+    for ticks in ("\n" .. files[path]):gmatch("\n(```+)") do
+      fence = #ticks >= #fence and ticks .. "`" or fence
+    end
+    local language = path:match("%.py$") and "python" or path:match("%.cu$") and "cuda" or "cpp"
+    out[#out + 1] = ("%s%s %s\n%s%s\n"):format(fence, language, path, files[path], fence)
+  end
+  return table.concat(out)
+end
+
+local function decode_call(json, body)
+  local value, message = json.decode(body)
+  local label
+  if value == nil then
+    -- Small models put raw line ends into strings.
+    value = json.decode((body:gsub("\r", "\\r"):gsub("\n", "\\n"):gsub("\t", "\\t")))
+    label = "lenient_json"
+  end
+  if type(value) ~= "table" or type(value.name) ~= "string" then
+    return { label = "malformed_call", text = message or "a call needs a name and arguments" }
+  end
+  return { name = value.name, arguments = value.arguments or {}, label = value and label }
+end
+
+--- Calls in the Hermes form: <tool_call>{"name", "arguments"}</tool_call>, several in order. A call that cannot be read
+--- has a `label` and no name.
+---@param text string
+---@param options {json: table, cut?: boolean}
+---@return {thought: string, calls: table[], label?: string}
+function parse.calls(text, options)
+  local calls, at = {}, 1
+  local first = text:find("<tool_call>", 1, true)
+  local result = { thought = first and text:sub(1, first - 1) or text, calls = calls }
+  while true do
+    local open, after = text:find("<tool_call>", at, true)
+    if not open then
+      break
+    end
+    local close, next_at = text:find("</tool_call>", after, true)
+    local body = text:sub(after + 1, close and close - 1 or -1)
+    if not close and options.cut then
+      result.label = "cut"
+      break
+    end
+    calls[#calls + 1] = decode_call(options.json, body:match("^%s*(.-)%s*$"))
+    if not close then
+      result.label = "unclosed"
+      break
+    end
+    at = next_at + 1
+  end
+  if first and not result.label and text:sub(at):match("%S") then
+    result.label = "trailing_text"
+  end
+  return result
+end
+
+return parse

@@ -1,0 +1,117 @@
+-- The dialogues on which a small base model is supervised: tasks that no other set shares a chain with, answered by the
+-- expert with mistakes on purpose and in every variant, unlabelled. Made from a seed alone, so that it can be made again.
+
+local compose = require "synthesis.compose"
+local expert = require "policies.expert"
+local graph_text = require "lib.graph"
+local parse = require "agent.parse"
+local random = require "lib.random"
+local tiny = require "chat.tiny"
+
+local corpus = {}
+
+-- Which buckets of chains belong to whom.
+corpus.SETS = { test = { 0, 1 }, validation = { 2, 3 }, train = { 4, 5, 6, 7 } }
+
+--- The set that a chain of operators belongs to; "base" for the rest.
+---@param chain string
+---@return "test"|"validation"|"train"|"base"
+function corpus.set_of(chain)
+  local bucket = compose.bucket(chain)
+  for name, buckets in pairs(corpus.SETS) do
+    for _, other in ipairs(buckets) do
+      if other == bucket then
+        return name
+      end
+    end
+  end
+  return "base"
+end
+
+--- A task of one set.
+---@param stream lib.Random
+---@param set string
+---@param options ComposeOptions
+function corpus.task(stream, set, options)
+  while true do
+    local task = compose.task(stream, options)
+    if corpus.set_of(task.chain) == set then
+      return task
+    end
+  end
+end
+
+local ERRORS = { "expected ';' before '}' token", "expected ')' before ';' token",
+  "'t%d' was not declared in this scope" }
+
+local function observed(answer, stream)
+  if answer.syntax then
+    return "build error: " .. (stream:pick(ERRORS):gsub("%%d", tostring(stream:integer(6, 9))))
+  end
+  return #answer.faults > 0 and "wrong" or "ok"
+end
+
+---@class (exact) Dialogue
+---@field prompt string
+---@field turns {answer: string, observation?: string}[]
+
+---@param stream lib.Random
+---@param task ComposedTask
+---@param options {fault_rate: number, turns: integer, variants?: string[]}
+---@return Dialogue
+function corpus.dialogue(stream, task, options)
+  local turns = {}
+  for turn = 1, options.turns do
+    local answer = assert(expert.answer(task.graph, { variant = stream:pick(options.variants or expert.ORDER),
+      fault_rate = options.fault_rate, random = stream }))
+    local seen = observed(answer, stream)
+    turns[turn] = { answer = parse.render(answer.files), observation = turn < options.turns and seen or nil }
+    if seen == "ok" then
+      turns[turn].observation = "ok"
+      turns[turn + 1] = { answer = tiny.DONE }
+      break
+    end
+  end
+  return { prompt = graph_text.text(task.graph), turns = turns }
+end
+
+---@param seed integer
+---@param count integer
+---@param options {tasks: ComposeOptions, fault_rate: number, turns: integer, variants?: string[]}
+---@return Dialogue[]
+function corpus.make(seed, count, options)
+  local stream, list = random.stream("corpus " .. seed), {}
+  for index = 1, count do
+    local task = corpus.task(stream, "base", options.tasks)
+    list[index] = corpus.dialogue(stream, task, options)
+  end
+  return list
+end
+
+--- A dialogue as an episode of the trainer: every answer is an action.
+---@param chat table
+---@param dialogue Dialogue
+---@return {tokens: integer[], mask: integer[], reward: number}
+function corpus.episode(chat, dialogue)
+  local tokens, mask = {}, {}
+  local function add(list, bit)
+    for _, token in ipairs(list) do
+      tokens[#tokens + 1], mask[#mask + 1] = token, bit
+    end
+  end
+  add(chat:prompt_text(dialogue.prompt), 0)
+  for _, turn in ipairs(dialogue.turns) do
+    add(chat:answer(turn.answer), 1)
+    if turn.observation then
+      add(chat:observation(turn.observation), 0)
+    end
+  end
+  -- An episode ends with an action.
+  while mask[#mask] == 0 do
+    table.remove(tokens)
+    table.remove(mask)
+  end
+  return { tokens = tokens, mask = mask, reward = 0 }
+end
+
+return corpus
