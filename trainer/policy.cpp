@@ -5,6 +5,8 @@
 #include "trainer/model/transformer.h"
 #include "trainer/network.h"
 
+#include <thread>
+
 namespace khost::trainer {
 
 Policy::Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer,
@@ -14,7 +16,12 @@ Policy::Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer
       random_{seed},
       engine_(std::make_unique<Engine>(network_, options)) {}
 
-Policy::~Policy() = default;
+Policy::~Policy() {
+  // A callback may hold the last reference: then this is the engine's own thread, which cannot wait for itself.
+  if (engine_->on_own_thread()) {
+    std::thread([engine = std::move(engine_)]() mutable { engine.reset(); }).detach();
+  }
+}
 
 uint64_t Policy::generate(std::vector<int32_t> prompt, GenerateOptions options, Done done) {
   return engine_->submit(std::move(prompt), std::move(options), std::move(done));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <future>
 #include <limits>
+#include <thread>
 #include <unistd.h>
 
 #include "trainer/network.h"
@@ -204,6 +205,18 @@ TEST_CASE("the same seed draws the same tokens, alone or among others, with or w
   const std::vector<Completion> alone = generate_all(*open_tiny()->policy().value(), {prompts[0]}, {.max_tokens = 40});
   CHECK(together[0].tokens == alone[0].tokens);
   CHECK(policy->stats().reused_tokens > 4 * 49);
+}
+
+TEST_CASE("a policy whose last owner is a callback ends on the engine's thread without harm") {
+  auto policy = open_tiny()->policy().value();
+  const std::weak_ptr<Policy> watched = policy;
+  policy->generate({1, 2, 3}, {.max_tokens = 5}, [policy](const khost::Result<Completion>& out) { CHECK(bool(out)); });
+  policy.reset();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!watched.expired() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(watched.expired());
 }
 
 TEST_CASE("stop tokens, limits, bad prompts and cancellation end a request") {

@@ -35,6 +35,7 @@ class Engine {
   // The request is answered with code cancelled before the next step. Unknown or finished ids are ignored.
   void cancel(uint64_t id);
   EngineStats stats() const;
+  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
   struct Request {
