@@ -63,16 +63,19 @@ function Chat:answer(text)
   return append(self.codec:encode(text), { self.ids["<|end|>"] })
 end
 
---- The files of an answer, or why there are none. `done` is an answer without files that ends the episode.
+--- What an answer means: files to write, the end, or nothing that can be used.
 ---@param text string
 ---@param options? {cut?: boolean}
----@return table<string, string>|nil files, string? label
-function tiny.parse(text, options)
+---@return {kind: "act"|"final"|"invalid", files?: table<string, string>, label?: string, signature?: string}
+function tiny.action(text, options)
   if text == tiny.DONE and not (options and options.cut) then
-    return nil, "done"
+    return { kind = "final" }
   end
   local files, label = parse.files(text, options)
-  return files, not files and label or nil
+  if not files then
+    return { kind = "invalid", label = label }
+  end
+  return { kind = "act", files = files, signature = parse.render(files) }
 end
 
 --- What the policy reads about a verdict: a word, or the first error of the compiler.

@@ -31,13 +31,20 @@ local function node_line(node)
   return ("%s = %s(%s)"):format(node.name, node.op, table.concat(parts, ", "))
 end
 
---- One line for each input with its shape, one for each operator.
+--- The inputs, with their shapes if they matter, and one line for each operator.
 ---@param traced table
+---@param options? {shapes?: boolean}
 ---@return string
-function graph.text(traced)
-  local lines = {}
-  for _, input in ipairs(traced.inputs) do
-    lines[#lines + 1] = ("%s %s"):format(input.name, table.concat(input.size, " "))
+function graph.text(traced, options)
+  local lines, names = {}, {}
+  for i, input in ipairs(traced.inputs) do
+    names[i] = input.name
+    if options and options.shapes then
+      lines[#lines + 1] = ("%s %s"):format(input.name, table.concat(input.size, " "))
+    end
+  end
+  if #lines == 0 then
+    lines[1] = table.concat(names, " ")
   end
   for _, node in ipairs(traced.nodes) do
     lines[#lines + 1] = node_line(node)

@@ -57,16 +57,18 @@ end
 
 ---@param stream lib.Random
 ---@param task ComposedTask
----@param options {fault_rate: number, turns: integer, variants?: string[]}
+---@param options {fault_rate: number, turns: integer, again: number, variants?: string[]}
+---  again: share of dialogues that go on behind the first answer
 ---@return Dialogue
 function corpus.dialogue(stream, task, options)
   local turns = {}
-  for turn = 1, options.turns do
+  local most = stream:number() < options.again and options.turns or 1
+  for turn = 1, most do
     local answer = assert(expert.answer(task.graph, { variant = stream:pick(options.variants or expert.ORDER),
       fault_rate = options.fault_rate, random = stream }))
     local seen = observed(answer, stream)
-    turns[turn] = { answer = parse.render(answer.files), observation = turn < options.turns and seen or nil }
-    if seen == "ok" then
+    turns[turn] = { answer = parse.render(answer.files), observation = turn < most and seen or nil }
+    if seen == "ok" and most > 1 then
       turns[turn].observation = "ok"
       turns[turn + 1] = { answer = tiny.DONE }
       break
@@ -77,13 +79,17 @@ end
 
 ---@param seed integer
 ---@param count integer
----@param options {tasks: ComposeOptions, fault_rate: number, turns: integer, variants?: string[]}
+---@param options {tasks: ComposeOptions, fault_rate: number, turns: integer, again: number, variants?: string[]}
+---@param pause? fun()     called now and then: lets others run
 ---@return Dialogue[]
-function corpus.make(seed, count, options)
+function corpus.make(seed, count, options, pause)
   local stream, list = random.stream("corpus " .. seed), {}
   for index = 1, count do
     local task = corpus.task(stream, "base", options.tasks)
     list[index] = corpus.dialogue(stream, task, options)
+    if pause and index % 200 == 0 then
+      pause()
+    end
   end
   return list
 end

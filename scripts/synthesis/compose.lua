@@ -37,7 +37,7 @@ local function candidates(family, state, last)
     fits = fits and not (entry.kind == "again" and state.depth == 0)
     -- The same operator twice in a row is mostly the operator itself.
     fits = fits and entry.name ~= state.before
-    if fits then
+    if fits and (not state.allowed or state.allowed[entry.name]) then
       list[#list + 1] = entry
     end
   end
@@ -58,8 +58,8 @@ local function step(entry, state, stream)
   state.steps[#state.steps + 1] = { entry = entry, drawn = operators.draw(entry, stream) }
 end
 
-local function draw_steps(family, depth, stream)
-  local state = { depth = 0, vectors = {}, vector_order = {}, steps = {} }
+local function draw_steps(family, depth, allowed, stream)
+  local state = { depth = 0, vectors = {}, vector_order = {}, steps = {}, allowed = allowed }
   for index = 1, depth do
     local list = candidates(family, state, family.last and index == depth)
     if #list == 0 then
@@ -122,6 +122,7 @@ end
 ---@field families? string[]    one is drawn; a name that stands twice is drawn twice as often; {"chain"}
 ---@field length? integer[]     least and most operators; {1, 4}
 ---@field shapes? integer[][]   of the tensor, one is drawn; {{1024, 1024}}
+---@field operators? string[]   only these; all of synthesis/operators.lua
 ---@field heavy? boolean        only tasks in which exp or the like dominates
 
 --- A task.
@@ -133,9 +134,13 @@ function compose.task(stream, options)
   local family = operators.FAMILIES[family_name] or error("unknown family " .. tostring(family_name), 2)
   local size = stream:pick(options.shapes or { { 1024, 1024 } })
   local length = options.length or { 1, 4 }
+  local allowed = options.operators and {}
+  for _, name in ipairs(options.operators or {}) do
+    allowed[operators.BY_NAME[name] and name or error("unknown operator " .. tostring(name), 2)] = true
+  end
   for _ = 1, 1000 do
     local depth = stream:integer(length[1], length[2])
-    local state = draw_steps(family, depth, stream)
+    local state = draw_steps(family, depth, allowed, stream)
     if state and acceptable(family, state, options) then
       local names = {}
       for index, use in ipairs(state.steps) do

@@ -197,7 +197,8 @@ function Writer:separate_passes()
   end
   for index, item in ipairs(chain) do
     local text = self:expression(item):gsub("%[c%]", "[i %% cols]"):gsub("%[r%]", "[i / cols]")
-    self:line(1, ("for (long i = 0; i < %s; i++) out[i] = %s;"):format(self.rows and "rows * cols" or "n", text), true)
+    self:line(1, ("for (long i = 0; i < %s; i++) out[i] = %s;  // %s"):format(self.rows and "rows * cols" or "n", text,
+      item.name), true)
     self.passed[item.name] = true
     self.alias[item.name] = index < #chain and "out[i]" or nil
   end

@@ -59,7 +59,7 @@ local KINDS = {
     end, 1))
   end },
   { name = "bracket", syntax = true, apply = function(text)
-    return (text:gsub("%);$", ";", 1))
+    return (text:gsub("%);", ";", 1))
   end },
 }
 

@@ -1,0 +1,140 @@
+-- Verdicts for a run: one judge, and in training one judgement for each distinct candidate of a task.
+
+local fs = require "khost.fs"
+local judge = require "khost.judge"
+local log = require "khost.log"
+local sched = require "khost.sched"
+
+local judging = {}
+
+local Judging = {}
+Judging.__index = Judging
+
+local TRIES = 2
+
+---@param options? {jobs?: integer, tolerance?: string, threads?: integer}
+---@return table|nil, string? message, string? code
+function judging.open(options)
+  options = options or {}
+  local process, message, code = judge.open { jobs = options.jobs and options.jobs > 0 and options.jobs or 2 }
+  if not process then
+    return nil, message, code
+  end
+  return setmetatable({ process = process, options = options, known = {}, asked = 0, reused = 0, seconds = 0 }, Judging)
+end
+
+--- A hash of a candidate's files: the same text in the same places.
+---@param files table<string, string>
+---@return string
+function judging.artefact(files)
+  local paths, parts = {}, {}
+  for path in pairs(files) do
+    paths[#paths + 1] = path
+  end
+  table.sort(paths)
+  for _, path in ipairs(paths) do
+    parts[#parts + 1] = ("%d %s %d %s"):format(#path, path, #files[path], files[path])
+  end
+  return fs.sha256(table.concat(parts, "\n"))
+end
+
+--- A verdict that needs no judge: nothing was handed in.
+---@param reason string
+---@return table
+function judging.nothing(reason)
+  return { status = "build_failed", stage = "build", reason = reason, detail = "", correct = false, times = {},
+    speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+end
+
+local function ask(self, task, files, measure)
+  local body = { task = { source = task.source, name = task.name }, files = files, measure = measure,
+    tolerance = self.options.tolerance, threads = self.options.threads }
+  for attempt = 1, TRIES do
+    local verdict, message, code = self.process:request("evaluate", body)
+    if verdict then
+      return verdict
+    end
+    log.warn("judge_failed", { task = task.name, attempt = attempt, message = message, code = code })
+    if code == "bad_task" then
+      return { status = "bad_task", stage = "task", reason = "bad_task", detail = message, correct = false, times = {},
+        speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+    end
+  end
+  return { status = "void", stage = "task", reason = "judge_lost", detail = "", correct = false, times = {},
+    speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+end
+
+--- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked with
+--- `reused = true`; never do that in evaluation.
+---@async
+---@param task {id: string, source: string, name?: string}
+---@param files table<string, string>|nil
+---@param options {measure: boolean, reuse?: boolean, reason?: string}
+---@return table
+function Judging:verdict(task, files, options)
+  if not files or not next(files) then
+    return judging.nothing(options.reason or "no_files")
+  end
+  local artefact = judging.artefact(files)
+  local key = ("%s %s %s"):format(task.id, artefact, tostring(options.measure))
+  if options.reuse then
+    -- What failed without a clock fails with one.
+    local known = self.known[key] or self.failed and self.failed[task.id .. artefact]
+    while known == "asked" do
+      sched.sleep(0.01)
+      known = self.known[key]
+    end
+    if known then
+      self.reused = self.reused + 1
+      local copy = {}
+      for field, value in pairs(known) do
+        copy[field] = value
+      end
+      copy.reused = true
+      return copy
+    end
+    self.known[key] = "asked"
+  end
+  local begin = sched.now()
+  local ok, verdict = pcall(ask, self, task, files, options.measure)
+  if not ok then
+    self.known[key] = nil
+    error(verdict, 0)
+  end
+  self.asked, self.seconds = self.asked + 1, self.seconds + sched.now() - begin
+  verdict.evidence.artefact_hash = verdict.evidence.artefact_hash or artefact
+  if options.reuse then
+    local fault_of_ours = verdict.status == "void"
+    self.known[key] = not fault_of_ours and verdict or nil
+    if not verdict.correct and not fault_of_ours then
+      self.failed = self.failed or {}
+      self.failed[task.id .. artefact] = verdict
+    end
+  end
+  return verdict
+end
+
+---@async
+---@param task {source: string}
+---@return table|nil graph, string? message, string? code
+function Judging:trace(task)
+  return self.process:request("trace", { task = { source = task.source } })
+end
+
+---@async
+---@param task {source: string}
+---@return table|nil facts, string? message, string? code
+function Judging:admit(task)
+  return self.process:request("admit", { task = { source = task.source } })
+end
+
+---@return {asked: integer, reused: integer, seconds: number}
+function Judging:counts()
+  return { asked = self.asked, reused = self.reused, seconds = self.seconds }
+end
+
+function Judging:close()
+  self.process:close()
+end
+
+return judging

@@ -1,0 +1,237 @@
+-- Proximal policy optimisation over played episodes: the heart of both the single-turn and the agentic stage.
+
+local log = require "khost.log"
+local play = require "training.play"
+local progress = require "khost.progress"
+local random = require "lib.random"
+local sched = require "khost.sched"
+local trainer = require "khost.trainer"
+
+local ppo = {}
+
+--- Draws the tasks of a step. Those whose last groups were all equal teach nothing: a quarter of the weight.
+---@param tasks table[]
+---@param count integer
+---@param stream lib.Random
+---@param flat table<string, integer>   how often in a row a task's group had no spread
+---@return table[]
+function ppo.draw_tasks(tasks, count, stream, flat)
+  local chosen, left = {}, {}
+  for i, task in ipairs(tasks) do
+    left[i] = task
+  end
+  while #chosen < count do
+    if #left == 0 then
+      for i, task in ipairs(tasks) do
+        left[i] = task
+      end
+    end
+    local total = 0
+    for _, task in ipairs(left) do
+      total = total + ((flat[task.id] or 0) >= 2 and 0.25 or 1)
+    end
+    local mark, at = stream:number() * total, #left
+    for i, task in ipairs(left) do
+      mark = mark - ((flat[task.id] or 0) >= 2 and 0.25 or 1)
+      if mark < 0 then
+        at = i
+        break
+      end
+    end
+    chosen[#chosen + 1] = table.remove(left, at)
+  end
+  return chosen
+end
+
+-- What a batch of episodes looks like, apart from gradients.
+local function describe(episodes)
+  local distinct, kinds, count, void = {}, 0, 0, 0
+  local sum, by_reward, correct, turns = 0, {}, 0, 0
+  for _, e in ipairs(episodes) do
+    local key = e.task .. " " .. tostring(e.verdict.evidence.artefact_hash or e.verdict.reason)
+    kinds = kinds + (distinct[key] and 0 or 1)
+    distinct[key] = true
+    turns = turns + e.turn_count
+    if e.reward then
+      count, sum = count + 1, sum + e.reward
+      correct = correct + (e.verdict.correct and 1 or 0)
+      local name = "reward_" .. tostring(e.reward):gsub("%-", "minus_"):gsub("%.", "_")
+      by_reward[name] = (by_reward[name] or 0) + 1
+    else
+      void = void + 1
+    end
+  end
+  local result = { reward = count > 0 and sum / count or nil, pass_rate = count > 0 and correct / count or nil,
+    void = void, distinct = #episodes > 0 and kinds / #episodes or 0, turns = #episodes > 0 and turns / #episodes or 0 }
+  for name, n in pairs(by_reward) do
+    result[name] = n
+  end
+  return result
+end
+ppo.describe = describe
+
+--- Plays a step: groups of episodes of the same task. Only what is not in the store is played.
+---@async
+---@param setting Setting
+---@param tasks table[]
+---@param group integer
+---@param limit integer   episodes at once
+---@return table[] episodes   with a reward and a group
+function ppo.rollouts(setting, tasks, group, limit)
+  local jobs, known = {}, setting.run.store:trajectories(setting.stage, setting.step)
+  for place, task in ipairs(tasks) do
+    for member = 1, group do
+      jobs[#jobs + 1] = { task = task, group = place, index = (place - 1) * group + member }
+    end
+  end
+  local bar = progress.begin(("%s, step %d"):format(setting.stage, setting.step), #jobs)
+  local episodes, failures = sched.map(jobs, function(job)
+    local episode = play.kept(setting, job.task, job.index, known)
+    episode.group = job.group
+    bar:add(1)
+    return episode
+  end, { limit = limit })
+  for _, failure in ipairs(failures) do
+    log.error("episode_failed", { stage = setting.stage, step = setting.step, message = failure.message })
+  end
+  local list = {}
+  for index = 1, #jobs do
+    list[#list + 1] = episodes[index]
+  end
+  if #list == 0 then
+    error(("%s: no episode of step %d could be played: %s"):format(setting.stage, setting.step,
+      failures[1] and failures[1].message or "?"), 0)
+  end
+  local facts = describe(list)
+  bar:finish(("reward %.3f, pass %.2f, distinct %.2f"):format(facts.reward or 0 / 0, facts.pass_rate or 0 / 0,
+    facts.distinct))
+  return list, facts
+end
+
+-- Episodes that a trainer can learn from: scored, and with something drawn.
+local function usable(episodes)
+  local list = {}
+  for _, e in ipairs(episodes) do
+    if e.reward and e.tokens and #e.tokens > 0 then
+      list[#list + 1] = e
+    end
+  end
+  return list
+end
+ppo.usable = usable
+
+--- One update of actor and critic on a batch of episodes.
+---@async
+---@param actor khost.Trainer
+---@param critic khost.Trainer
+---@param episodes table[]
+---@param c table     [ppo] of the preset
+---@param seed integer
+---@return table<string, number>
+function ppo.update(actor, critic, episodes, c, seed)
+  local batch = trainer.pack(usable(episodes), { tokens = c.pack_tokens, temperature = c.temperature })
+  if c.old_logprobs == "sampler" then
+    assert(batch:fill("old_logp", "sampler"))
+  else
+    assert(batch:fill("old_logp", actor))
+  end
+  assert(batch:fill("values", critic))
+  local metrics = batch:advantages { gamma = 1, lambda = c.lambda, lambda_critic = c.lambda_critic,
+    whiten = c.whiten }
+  for part in batch:split(c.minibatch, c.epochs, { seed = seed }) do
+    local value = assert(critic:update(part, trainer.value { clip = c.value_clip }, { lr = c.critic_lr,
+      max_norm = c.max_norm }))
+    local policy = assert(actor:update(part, trainer.ppo { clip_low = c.clip_low, clip_high = c.clip_high },
+      { lr = c.actor_lr, max_norm = c.max_norm }))
+    metrics.value_loss, metrics.critic_norm = value.loss, value.norm
+    for name, number in pairs(policy) do
+      metrics["actor_" .. name] = number
+    end
+  end
+  return metrics
+end
+
+--- Stores the metrics of a step and shows them to TensorBoard.
+function ppo.keep_metrics(run, stage, step, metrics, hash)
+  local numbers = {}
+  for name, value in pairs(metrics) do
+    if type(value) == "number" and value == value then
+      numbers[name] = value
+      log.metric(stage .. "/" .. name, value, step)
+    end
+  end
+  assert(run.store:metrics(stage, step, numbers, hash))
+end
+
+---@class (exact) PpoStage
+---@field stage string
+---@field steps integer
+---@field tasks integer       a step
+---@field group integer
+---@field turns integer
+---@field answer_tokens integer
+---@field limit integer
+
+--- All steps of a stage, from where a killed run left off.
+---@async
+---@param run table
+---@param models {actor: khost.Trainer, critic: khost.Trainer, policy: table}
+---@param tasks table[]
+---@param o PpoStage
+---@return table[] curve   what `describe` said of each step
+function ppo.run(run, models, tasks, o)
+  local curve, flat = {}, {}
+  local first = run:restore(o.stage, models)
+  for step = 1, first do
+    curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
+  end
+  for step = first + 1, o.steps do
+    local hash = run.reward:at_step(o.stage, step)
+    local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
+    local chosen = ppo.draw_tasks(tasks, o.tasks, stream, flat)
+    local setting = { run = run, policy = models.policy, stage = o.stage, step = step, turns = o.turns,
+      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
+    local begin = sched.now()
+    local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
+    local played = sched.now()
+    ppo.note_flat(flat, chosen, episodes)
+    local metrics = ppo.update(models.actor, models.critic, episodes, run.config.ppo, step)
+    for name, value in pairs(facts) do
+      metrics[name] = value
+    end
+    metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
+    ppo.keep_metrics(run, o.stage, step, metrics, hash)
+    ppo.warn(o.stage, step, metrics)
+    facts.step, facts.entropy, facts.ev_mc = step, metrics.actor_entropy, metrics.ev_mc
+    curve[step] = facts
+    assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    run:checkpoint(o.stage, step, models)
+    run:validate(o.stage, step, models.policy)
+  end
+  return curve
+end
+
+--- Counts for each task how often in a row its group had no spread.
+function ppo.note_flat(flat, chosen, episodes)
+  for place, task in ipairs(chosen) do
+    local least, most = math.huge, -math.huge
+    for _, e in ipairs(episodes) do
+      if e.group == place and e.reward then
+        least, most = math.min(least, e.reward), math.max(most, e.reward)
+      end
+    end
+    flat[task.id] = most > least and 0 or (flat[task.id] or 0) + 1
+  end
+end
+
+--- What a reader should worry about.
+function ppo.warn(stage, step, metrics)
+  if metrics.distinct < 0.2 then
+    log.warn("few_distinct_samples", { stage = stage, step = step, share = metrics.distinct })
+  end
+  if metrics.actor_entropy and metrics.actor_entropy < 0.02 then
+    log.warn("low_entropy", { stage = stage, step = step, entropy = metrics.actor_entropy })
+  end
+end
+
+return ppo
