@@ -35,7 +35,8 @@ end
 pipeline.load_config = load_config
 
 local function open_store(options, recipe, c)
-  local root = runs.root()
+  local root = c.machine.runs
+  root = root:sub(1, 1) == "/" and root or fs.root() .. "/" .. root
   if options.resume then
     local folder, message = store.find(root, options.resume ~= "latest" and options.resume or nil)
     if not folder then
@@ -57,7 +58,7 @@ end
 ---@param recipe string
 ---@return table
 function pipeline.open(options, recipe)
-  local c = not options.resume and load_config(options) or nil
+  local c = load_config(options)
   local record = open_store(options, recipe, c)
   local info = record:info()
   local self = setmetatable({ store = record, config = info.config, seed = info.seed, folder = record:folder(),
@@ -112,7 +113,10 @@ function Run:stage(stage)
   local begin = sched.now()
   local result = stage.execute(self) or {}
   result.seconds = sched.now() - begin
-  assert(self.store:finish_stage(stage.name, result))
+  local _, trouble = self.store:finish_stage(stage.name, result)
+  if trouble then
+    error(trouble, 0)
+  end
   for _, tab in ipairs(result.tables or {}) do
     log.print("\n" .. tab.title .. "\n" .. tables.text(tab.columns, tab.rows))
   end
@@ -138,7 +142,9 @@ function Run:checkpoint(stage, step, models)
   assert(self.store:put("state", stage .. " step", { step = step }))
 end
 
--- Actors of validated steps stay: tables use the last validation before a collapse.
+--- Whether a step is validated; its actor stays, since tables use the last validation before a collapse.
+---@param step integer
+---@return boolean
 function Run:keeps(step)
   local every = self.config.validate.every
   return every > 0 and step % every == 0
@@ -171,14 +177,6 @@ function Run:tasks(split)
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   return list
-end
-
---- Lets the policy play the validation tasks when it is time; what it scored is kept as metrics and in the result.
----@async
-function Run:validate(stage, step, policy)
-  if self.validation and self:keeps(step) then
-    self.validation(self, stage, step, policy)
-  end
 end
 
 function Run:close(status)

@@ -6,6 +6,7 @@ local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
+local validate = require "training.validate"
 
 local ppo = {}
 
@@ -196,17 +197,20 @@ function ppo.run(run, models, tasks, o)
     local played = sched.now()
     ppo.note_flat(flat, chosen, episodes)
     local metrics = ppo.update(models.actor, models.critic, episodes, run.config.ppo, step)
+    metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
     for name, value in pairs(facts) do
       metrics[name] = value
     end
-    metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
-    ppo.keep_metrics(run, o.stage, step, metrics, hash)
-    ppo.warn(o.stage, step, metrics)
     facts.step, facts.entropy, facts.ev_mc = step, metrics.actor_entropy, metrics.ev_mc
+    if run:keeps(step) then
+      local seen = validate.play(run, o.stage, step, models.policy, o)
+      facts.validation_pass, facts.validation_reward = seen.validation_pass, seen.validation_reward
+    end
+    ppo.warn(o.stage, step, metrics)
+    ppo.keep_metrics(run, o.stage, step, metrics, hash)
     curve[step] = facts
     assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
     run:checkpoint(o.stage, step, models)
-    run:validate(o.stage, step, models.policy)
   end
   return curve
 end

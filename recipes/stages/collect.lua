@@ -1,0 +1,39 @@
+-- Plays the agent with the single-turn policy and keeps the trajectories, for rejection fine-tuning and for the critic.
+
+local models = require "training.models"
+local pipeline = require "lib.pipeline"
+local ppo = require "training.ppo"
+local tables = require "evaluation.table"
+
+local stage = { name = "collect", summary = "trajectories of the agent" }
+
+-- As many groups of one as episodes are wanted, task after task.
+local function spread(tasks, count)
+  local list = {}
+  for index = 1, count do
+    list[index] = tasks[(index - 1) % #tasks + 1]
+  end
+  table.sort(list, function(a, b) return a.id < b.id end)
+  return list
+end
+
+function stage.execute(run)
+  local c = run.config.collect
+  local actor = models.open(run, run:need("single_turn").actor)
+  local hash = run.reward:at_step(stage.name, 1)
+  local setting = { run = run, policy = models.policy(run, actor, "single-turn"), stage = stage.name, step = 1,
+    turns = c.turns, answer_tokens = c.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
+  local episodes, facts = ppo.rollouts(setting, spread(run:tasks("train"), c.episodes), 1, run.config.machine.episodes)
+  ppo.keep_metrics(run, stage.name, 1, facts, hash)
+  local endings, rewards, tokens = {}, {}, 0
+  for _, e in ipairs(episodes) do
+    endings[e.status] = (endings[e.status] or 0) + 1
+    local level = tostring(e.reward or "void")
+    rewards[level] = (rewards[level] or 0) + 1
+    tokens = tokens + e.token_count
+  end
+  return { episodes = #episodes, reward = facts.reward, tokens = tokens, tables = {
+    tables.counts("How trajectories ended", "ending", endings), tables.counts("Rewards", "reward", rewards) } }
+end
+
+return pipeline.standalone(stage)

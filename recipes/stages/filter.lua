@@ -1,0 +1,135 @@
+-- Keeps the tasks that run, are deterministic, depend on their inputs, fail for answers without work, take long enough
+-- and do not resemble an evaluation task; every dropped one has a named reason. Then shows for each family that a
+-- kernel can earn rewards 1, 2 and 3, or drops the family.
+--
+-- Eager comes first and torch.compile last, since compiling costs seconds: the witnesses are the first that are compiled.
+
+local expert = require "policies.expert"
+local filter = require "synthesis.filter"
+local log = require "khost.log"
+local pipeline = require "lib.pipeline"
+local progress = require "khost.progress"
+local sched = require "khost.sched"
+local tables = require "evaluation.table"
+
+local ROOM = { 0, 1e6 }  -- any time will do for tasks that are not timed
+
+local function decide(run, row)
+  local c = run.config.tasks
+  if row.similarity and row.similarity > c.similarity then
+    return false, "similar_to_evaluation"
+  end
+  local facts, message, code = run.judging:admit(row)
+  if not facts then
+    return false, code == "bad_task" and "does_not_run" or "judge_failed", { error = message }
+  end
+  local keep, reason = filter.keep(facts, { eager_ms = row.timed and c.eager_ms or ROOM })
+  if not keep then
+    return false, reason, facts
+  end
+  local graph, why = run.judging:trace(row)
+  if not graph then
+    return false, "not_traceable", { error = why }
+  end
+  row.graph = graph
+  if not expert.answer(graph) then
+    return false, "no_rule", facts
+  end
+  return true, "kept", facts
+end
+
+-- In order of composition until the set is full; what is left over has a reason of its own.
+local function filter_all(run)
+  local rows, reasons, kept = assert(run.store:list("tasks")), {}, {}
+  local bar = progress.begin("filter", #rows)
+  sched.map(rows, function(row)
+    if row.status == "composed" then
+      local keep, reason, facts = decide(run, row)
+      row.status, row.reason, row.facts = keep and "kept" or "dropped", reason, facts
+      row.eager_s = facts and facts.eager_s
+      assert(run.store:put("tasks", row.id, row))
+    end
+    bar:add(1)
+  end, { limit = 4, on_failure = "raise" })
+  bar:finish()
+  table.sort(rows, function(a, b) return a.id < b.id end)
+  for _, row in ipairs(rows) do
+    if row.status == "kept" then
+      kept[row.split] = (kept[row.split] or 0) + 1
+      if kept[row.split] > run.config.tasks[row.split] then
+        kept[row.split] = kept[row.split] - 1
+        row.status, row.reason = "dropped", "set_is_full"
+        assert(run.store:put("tasks", row.id, row))
+      end
+    end
+    reasons[row.reason] = (reasons[row.reason] or 0) + 1
+  end
+  return rows, reasons, kept
+end
+
+-- For a family the expert's variants that earn 1, 2 and 3, on as few tasks as that takes.
+local function witness(run, family, tasks)
+  local found = {}
+  for index = 1, math.min(#tasks, run.config.tasks.witnesses) do
+    for _, variant in ipairs(expert.ORDER) do
+      local verdict = run.judging:verdict(tasks[index], assert(expert.write(tasks[index].graph, variant)),
+        { measure = true, reuse = true })
+      local reward = run.reward:score({ verdict = verdict }, 0)
+      if reward and not found[reward] then
+        found[reward] = ("%s of %s, %.2fx eager, %.2fx compile"):format(variant, tasks[index].name,
+          verdict.speedup.eager or 0, verdict.speedup.compile or 0)
+      end
+    end
+    if found[1] and found[2] and found[3] then
+      break
+    end
+  end
+  return { family, found[1] or "-", found[2] or "-", found[3] or "-" }, found[1] and found[2] and found[3]
+end
+
+local function timed_by_family(rows)
+  local families, order = {}, {}
+  for _, row in ipairs(rows) do
+    if row.status == "kept" and row.timed then
+      if not families[row.family] then
+        families[row.family] = {}
+        order[#order + 1] = row.family
+      end
+      table.insert(families[row.family], row)
+    end
+  end
+  table.sort(order)
+  return families, order
+end
+
+local stage = { name = "filter", summary = "drops tasks that teach nothing, with a reason each" }
+
+function stage.execute(run)
+  run:need("synthesize")
+  local rows, reasons, kept = filter_all(run)
+  local families, order = timed_by_family(rows)
+  local witnesses, bar = {}, progress.begin("rewards 1, 2 and 3 by family", #order)
+  for index, family in ipairs(order) do
+    local complete
+    witnesses[index], complete = witness(run, family, families[family])
+    bar:add(1)
+    if not complete and #order > 1 and run.config.tasks.drop_families then
+      for _, row in ipairs(families[family]) do
+        row.status, row.reason = "dropped", "family_without_all_rewards"
+        reasons.kept, reasons[row.reason] = reasons.kept - 1, (reasons[row.reason] or 0) + 1
+        assert(run.store:put("tasks", row.id, row))
+      end
+    elseif not complete then
+      log.warn("family_without_all_rewards", { family = family })
+    end
+  end
+  bar:finish()
+  if not kept.train or not kept.test or not kept.held_out then
+    error("filter: a set is empty; raise tasks.spare or widen tasks.eager_ms", 0)
+  end
+  return { kept = kept, reasons = reasons, tables = { tables.counts("Tasks by reason", "reason", reasons),
+    tables.counts("Tasks kept", "set", kept),
+    { title = "A kernel for each reward", columns = { "family", "1", "2", "3" }, rows = witnesses } } }
+end
+
+return pipeline.standalone(stage)

@@ -1,0 +1,71 @@
+-- Rejection fine-tuning: supervision on the policy's own trajectories that earned something and show no bad pattern.
+
+local models = require "training.models"
+local pipeline = require "lib.pipeline"
+local ppo = require "training.ppo"
+local progress = require "khost.progress"
+local rubric = require "rubrics.trajectory"
+local tables = require "evaluation.table"
+local trainer = require "khost.trainer"
+
+local stage = { name = "rft", summary = "rejection fine-tuning on good trajectories" }
+
+local function reason_table(by_reason)
+  local rows = {}
+  for reason, levels in pairs(by_reason) do
+    local total, parts = 0, {}
+    for level, count in pairs(levels) do
+      total = total + count
+      parts[#parts + 1] = ("%s: %d"):format(level, count)
+    end
+    table.sort(parts)
+    rows[#rows + 1] = { reason, tostring(total), table.concat(parts, ", ") }
+  end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return { title = "Dropped trajectories", columns = { "reason", "count", "by reward" }, rows = rows }
+end
+
+-- One pass over all parts a step of the table.
+local function train(run, actor, kept, c)
+  local losses, step = {}, 0
+  local objective = trainer.rft { reduce = c.reduce }
+  local bar = progress.begin("rft", c.epochs)
+  local batch = trainer.pack(kept, { tokens = run.config.ppo.pack_tokens })
+  local before = assert(batch:evaluate(actor)).nll
+  for epoch = 1, c.epochs do
+    local sum, count = 0, 0
+    for part in batch:split(c.batch, 1, { seed = run.seed * 100 + epoch }) do
+      local metrics = assert(actor:update(part, objective, { lr = c.lr, max_norm = 1 }))
+      step, sum, count = step + 1, sum + metrics.loss, count + 1
+      ppo.keep_metrics(run, stage.name, step, { loss = metrics.loss, norm = metrics.norm, lr = metrics.lr })
+    end
+    losses[epoch] = { epoch = epoch, loss = sum / count }
+    bar:add(1, { loss = ("%.3f"):format(sum / count) })
+  end
+  bar:finish()
+  return losses, before, assert(batch:evaluate(actor)).nll
+end
+
+function stage.execute(run)
+  run:need("collect")
+  local c = run.config.rft
+  local actor = models.open(run, run:need("single_turn").actor)
+  local episodes = assert(run.store:list("trajectories", { where = { stage = "collect" } }))
+  for index, e in ipairs(episodes) do
+    episodes[index] = run.store:get("trajectories", e.id)
+  end
+  local kept, dropped, by_reason = rubric.filter(episodes)
+  local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
+  if #kept > 0 then
+    local losses, before, after = train(run, actor, kept, c)
+    result.nll_before, result.nll_after = before, after
+    table.insert(result.tables, 1, { title = "Rejection fine-tuning",
+      columns = { "trajectories", "kept", "nll before", "nll after" }, rows = { { tostring(#episodes), tostring(#kept),
+        tables.number(before), tables.number(after) } } })
+    table.insert(result.tables, tables.of("Loss", { "epoch", "loss" }, losses))
+  end
+  result.actor = models.keep(run, stage.name, "actor", actor)
+  return result
+end
+
+return pipeline.standalone(stage)

@@ -1,0 +1,50 @@
+-- Opens the models of a run: the base, and what earlier stages left as checkpoints.
+
+local local_policy = require "policies.local"
+local fs = require "khost.fs"
+local tiny = require "chat.tiny"
+local trainer = require "khost.trainer"
+
+local models = {}
+
+--- The folder of a model that a preset names, relative to khost's root.
+---@param path string
+---@return string
+function models.folder(path)
+  return path:sub(1, 1) == "/" and path or fs.root() .. "/" .. path
+end
+
+--- A trainer on the weights of a folder, with a fresh optimizer.
+---@async
+---@param run table
+---@param folder string
+---@return khost.Trainer
+function models.open(run, folder)
+  local threads = run.config.machine.threads
+  return assert(trainer.open { model = folder, seed = run.seed, threads = threads > 0 and threads or nil })
+end
+
+--- The policy that draws with a trainer's weights.
+---@param run table
+---@param actor khost.Trainer
+---@param name string
+---@return table
+function models.policy(run, actor, name)
+  return local_policy.open(actor:policy(), tiny, { name = name, temperature = run.config.ppo.temperature,
+    tokens = run.config.model.tokens })
+end
+
+--- Saves what a stage made, as a model of its own.
+---@async
+---@param run table
+---@param stage string
+---@param role "actor"|"critic"
+---@param model khost.Trainer
+---@return string folder
+function models.keep(run, stage, role, model)
+  local folder = ("%s/checkpoints/%s/%s"):format(run.folder, stage, role)
+  assert(model:save(folder, { stage = stage }))
+  return folder
+end
+
+return models
