@@ -35,10 +35,10 @@ function tiny.open(codec)
 end
 
 --- The tokens in front of the first answer.
----@param graph table
+---@param task {graph: table}
 ---@return integer[]
-function Chat:prompt(graph)
-  return self:prompt_text(graph_text.text(graph))
+function Chat:prompt(task)
+  return self:prompt_text(graph_text.text(task.graph))
 end
 
 ---@param text string

@@ -69,7 +69,7 @@ function local_policy.open(policy, format, options)
     local self = setmetatable({ policy = policy, chat = chat, stop = format.STOP, stream = stream, draws = 0,
       temperature = options.temperature or 1, most = math.min(options.tokens, policy:positions()), tokens = {},
       mask = {}, logprobs = {} }, Conversation)
-    append(self, chat:prompt(task.graph), 0)
+    append(self, chat:prompt(task), 0)
     return self
   end }
 end

@@ -129,7 +129,8 @@ end
 ---@return table
 function play.kept(setting, task, index, known)
   if known and known[index] then
-    return known[index]
+    -- By its id it comes with its verdict and its turns.
+    return setting.run.store:get("trajectories", known[index].id)
   end
   local record = play.episode(setting, task, index)
   assert(setting.run.store:append("trajectories", record))

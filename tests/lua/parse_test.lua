@@ -1,0 +1,96 @@
+-- agent.parse and chat.tiny: what a model wrote, with a label for everything that is wrong with it.
+local json = require "khost.json"
+local parse = require "agent.parse"
+local t = require "tests.lua.harness"
+local tiny = require "chat.tiny"
+
+local function label(text, options)
+  local files, why = parse.files(text, options)
+  t.expect(files, nil)
+  return why
+end
+
+local GOOD = "```cpp kernels/k.cpp\nint a;\n```\n"
+
+local spec = {}
+
+function spec.files_come_with_their_paths()
+  local files, prose = parse.files("First a plan.\n" .. GOOD .. "```python model_new.py\nimport torch\n```\nDone.\n")
+  t.expect(files, { ["kernels/k.cpp"] = "int a;\n", ["model_new.py"] = "import torch\n" })
+  t.expect(prose, "First a plan.\nDone.")
+end
+
+function spec.windows_line_ends_are_accepted()
+  t.expect(parse.files((GOOD:gsub("\n", "\r\n"))), { ["kernels/k.cpp"] = "int a;\n" })
+end
+
+function spec.a_longer_fence_holds_shorter_ones()
+  local files = parse.files("````cpp kernels/k.cpp\n// ```\n```\nint a;\n````\n")
+  t.expect(files["kernels/k.cpp"], "// ```\n```\nint a;\n")
+end
+
+function spec.nested_fences_have_a_label()
+  t.expect(label "```cpp kernels/k.cpp\nint a;\n```cpp kernels/l.cpp\nint b;\n```\n```\n", "nested_fence")
+end
+
+function spec.cut_answers_have_a_label()
+  t.expect(label("```cpp kernels/k.cpp\nint a", { cut = true }), "cut")
+  t.expect(label "```cpp kernels/k.cpp\nint a;\n", "unclosed")
+end
+
+function spec.two_blocks_for_one_path_have_a_label()
+  t.expect(label(GOOD .. GOOD), "duplicate_path")
+end
+
+function spec.paths_that_escape_have_a_label()
+  for _, path in ipairs { "../k.cpp", "/etc/passwd", "kernels/../model.py", "kernels/.hidden", "kernels//k.cpp",
+    "utils/khost.h", "model.py", "kernels/a\\b.cpp" } do
+    t.expect(label("```cpp " .. path .. "\nint a;\n```\n"), "bad_path")
+  end
+end
+
+function spec.the_rest_has_labels_too()
+  t.expect(label "no code at all", "no_block")
+  t.expect(label "```cpp\nint a;\n```\n", "no_path")
+  t.expect(label "```cpp kernels/k.cpp\n```\n", "empty_file")
+end
+
+function spec.rendered_files_are_parsed_back()
+  local files = { ["kernels/k.cpp"] = "// ```` deep\n````\nint a;\n", ["model_new.py"] = "x = 1\n" }
+  t.expect(parse.files(parse.render(files)), files)
+end
+
+function spec.answers_mean_an_act_an_end_or_nothing()
+  t.expect(tiny.action(GOOD).kind, "act")
+  t.expect(tiny.action(tiny.DONE).kind, "final")
+  t.expect(tiny.action("hm"), { kind = "invalid", label = "no_block" })
+end
+
+function spec.feedback_is_a_word_or_the_first_error()
+  t.expect(tiny.feedback { correct = true }, "ok")
+  t.expect(tiny.feedback { correct = false, status = "wrong" }, "wrong")
+  t.expect(tiny.feedback { correct = false, status = "build_failed",
+    detail = "kernels/k.cpp:3:5: error: 't9' was not declared\n more\n" }, "build error: 't9' was not declared")
+end
+
+local function calls(text, options)
+  options = options or {}
+  options.json = json
+  return parse.calls(text, options)
+end
+
+function spec.tool_calls_follow_a_thought()
+  local got = calls 'Look.\n<tool_call>\n{"name": "Read", "arguments": {"file_path": "a"}}\n</tool_call>'
+  t.expect(got.thought, "Look.\n")
+  t.expect(got.calls, { { name = "Read", arguments = { file_path = "a" } } })
+end
+
+function spec.broken_tool_calls_have_labels()
+  t.expect(calls('<tool_call>{"name": "Read", "argum', { cut = true }).label, "cut")
+  t.expect(calls('<tool_call>{"name": "Read", "arguments": {}}').label, "unclosed")
+  t.expect(calls('<tool_call>{nonsense}</tool_call>').calls[1].label, "malformed_call")
+  t.expect(calls('<tool_call>{"name": "A", "arguments": {}}</tool_call> and so on').label, "trailing_text")
+  t.expect(calls('<tool_call>{"name": "Bash", "arguments": {"command": "a\nb"}}</tool_call>').calls[1].label, "lenient_json")
+end
+
+return spec
