@@ -34,7 +34,7 @@ mistake planted in every fourth statement and every variant, slow or fast, equal
 | parameters | %d |
 | corpus | %d dialogues, SHA-256 `%s`, seed %d |
 | trained | %d steps, %d tokens, %s, last loss %.3f |
-| right first answers | %.2f of %d held-out tasks × %d samples, judged (parsed: %.2f) |
+| right first answers | %.2f of %d held-out tasks × %d samples of the set that decided when to stop, so slightly optimistic; judged (parsed: %.2f) |
 
 The corpus holds no chain of operators that training, validation or test tasks are made of.
 ]]
