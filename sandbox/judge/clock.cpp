@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 namespace khost::judge {
 namespace {
@@ -112,12 +113,29 @@ Window Clock::ready(double timeout_s) { return run(sandbox::kReady, timeout_s, f
 
 Window Clock::call(double timeout_s) { return run(++seq_, timeout_s, true); }
 
-int core_count() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(1, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                     : static_cast<int>(std::thread::hardware_concurrency());
+namespace {
+
+// The cores that this judge was given, by taskset, a cpuset or a scheduler: read once, before anything is pinned.
+const std::vector<int>& own_cores() {
+  static const std::vector<int> cores = [] {
+    std::vector<int> list;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+      for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &set)) {
+          list.push_back(core);
+        }
+      }
+    }
+    return list;
+  }();
+  return cores;
 }
+
+}  // namespace
+
+int core_count() { return static_cast<int>(own_cores().size()); }
 
 void pin(pid_t pid, int first_core, int cores) {
   if (core_count() < 2) {
@@ -125,8 +143,8 @@ void pin(pid_t pid, int first_core, int cores) {
   }
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (int i = 0; i < cores; i++) {
-    CPU_SET(first_core + i, &set);
+  for (int i = first_core; i < std::min(first_core + cores, core_count()); i++) {
+    CPU_SET(own_cores()[i], &set);
   }
   if (pid == 0) {
     sched_setaffinity(0, sizeof set, &set);

@@ -53,7 +53,8 @@ class Clock {
   std::uint32_t seq_ = sandbox::kReady;
 };
 
-// Keeps this process (and what it starts) or another one on a core; without effect on a machine with one.
+// Keeps this process (0) or another one on some of the cores that this process was given when it started, counted from
+// the first of them; without effect where there is only one.
 void pin(pid_t pid, int first_core, int cores);
 int core_count();
 
