@@ -1,5 +1,6 @@
 -- BashOutput: what a background command printed since the last look.
 
+local files = require "agent.tool_files"
 local sandbox = require "khost.sandbox"
 local tools = require "agent.tools"
 
@@ -14,7 +15,7 @@ local function run(context, arguments)
     local known = table.concat(context.shell:jobs(), ", ")
     return nil, message .. (known ~= "" and "; known: " .. known or ""), "unknown_job"
   end
-  local output = sandbox.clean(job.output, MOST_BYTES)
+  local output = sandbox.clean(job.output)
   if arguments.filter then
     local kept, why = sandbox.filter_lines(output, arguments.filter)
     if not kept then
@@ -22,6 +23,7 @@ local function run(context, arguments)
     end
     output = kept
   end
+  output = files.shorten(context, output, MOST_BYTES, arguments.bash_id)
   if output ~= "" and output:sub(-1) ~= "\n" then
     output = output .. "\n"
   end

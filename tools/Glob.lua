@@ -1,6 +1,7 @@
 -- Glob: files by name, newest first.
 
 local files = require "agent.tool_files"
+local ignore = require "agent.ignore"
 local tools = require "agent.tools"
 
 local MOST = 100
@@ -10,7 +11,7 @@ local function run(context, arguments)
   if not folder then
     return nil, why, label
   end
-  local found, message, code = context.workspace:files(folder)
+  local found, message, code = ignore.files(context.workspace, folder)
   if not found then
     return nil, message, code == "io" and "not_found" or code
   end
@@ -18,7 +19,7 @@ local function run(context, arguments)
   local matching = {}
   for _, file in ipairs(found) do
     local name = folder == "" and file.path or file.path:sub(#folder + 2)
-    if file.path:sub(1, 7) ~= ".khost/" and files.glob_match(pattern, name) then
+    if files.glob_match(pattern, name) then
       matching[#matching + 1] = file
     end
   end
@@ -40,6 +41,7 @@ end
 
 return tools.define {
   name = "Glob",
+  read_only = true,
   summary = "Lists files whose path matches a pattern (*, **, ?, [abc], {a,b}), newest first, at most 100.",
   parameters = {
     { name = "pattern", type = "string", required = true, summary = "for example kernels/**/*.cpp" },

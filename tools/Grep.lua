@@ -1,6 +1,7 @@
 -- Grep: files or lines that match a regular expression, in the order of their paths.
 
 local files = require "agent.tool_files"
+local ignore = require "agent.ignore"
 local tools = require "agent.tools"
 
 local MOST = 100
@@ -10,9 +11,6 @@ local TYPES = {
 }
 
 local function wanted(arguments, path)
-  if path:sub(1, 7) == ".khost/" then
-    return false
-  end
   if arguments.glob then
     local name = arguments.glob:find("/", 1, true) and path or path:match("[^/]*$")
     if not files.glob_match(files.glob_pattern(arguments.glob), name) then
@@ -43,7 +41,7 @@ local function candidates(context, arguments)
   if not entry.folder then
     return { path }
   end
-  local found, problem, reason = context.workspace:files(path)
+  local found, problem, reason = ignore.files(context.workspace, path)
   if not found then
     return nil, problem, reason
   end
@@ -116,6 +114,7 @@ end
 
 return tools.define {
   name = "Grep",
+  read_only = true,
   summary = "Searches files with a regular expression (PCRE). Gives paths, matching lines or counts.",
   parameters = {
     { name = "pattern", type = "string", required = true, summary = "regular expression" },

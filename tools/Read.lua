@@ -77,6 +77,7 @@ end
 
 return tools.define {
   name = "Read",
+  read_only = true,
   summary = "Shows a text file of the workspace with line numbers. A file must be read before it is changed.",
   parameters = {
     { name = "file_path", type = "string", required = true, summary = "absolute path, /workspace/..." },

@@ -1,10 +1,17 @@
 -- What an agent acts on: a workspace in a jail, the judge's word about it, and for tool-calling models the tools.
 
+local json = require "khost.json"
 local judging = require "evaluation.judging"
 local sched = require "khost.sched"
 local template = require "lib.template"
+local tool_files = require "agent.tool_files"
 
 local environment = {}
+
+local MOST_BYTES, LEAST_BYTES = 30000, 1000  -- of one observation
+local BYTES_A_TOKEN = 3
+local ROOM_SHARE = 0.25                      -- of the tokens that are left
+local LOW_ROOM = 8192                        -- tokens: from here on the agent is told how many are left
 
 -- The candidate in a workspace: what the judge would take.
 local function candidate(workspace)
@@ -15,6 +22,22 @@ local function candidate(workspace)
     end
   end
   return files
+end
+
+-- What is different from `before`: path to new text, or to false where the file is gone. Also what the files are now.
+local function changes(before, now)
+  local list = {}
+  for path, text in pairs(now) do
+    if before[path] ~= text then
+      list[path] = text
+    end
+  end
+  for path in pairs(before) do
+    if now[path] == nil then
+      list[path] = false
+    end
+  end
+  return next(list) and list or nil
 end
 
 --- Answers are files: they are written, built and verified, and the observation says what came of it. Every state that
@@ -35,15 +58,16 @@ function environment.files(workspace, task, judge, options)
       end
     end
     self.wrote = true
+    local changed = action.files
     if action.last then
       -- Nobody reads what the verification says: the final verdict will say it.
       self.states[#self.states + 1] = { files = candidate(workspace) }
-      return { tool = "files", status = "ok", text = "", seconds = sched.now() - begin }
+      return { tool = "files", status = "ok", text = "", changes = changed, seconds = sched.now() - begin }
     end
     local files = candidate(workspace)
     local verdict = judge:verdict(task, files, { measure = false, reuse = options.reuse })
     self.states[#self.states + 1] = { files = files, correct = verdict.correct }
-    return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict),
+    return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict), changes = changed,
       seconds = sched.now() - begin }
   end
   function self.candidate()
@@ -52,35 +76,98 @@ function environment.files(workspace, task, judge, options)
   return self
 end
 
---- Answers are calls of tools.
+-- The text of one kind of request from inside, judged with inputs that an agent may see.
+local function answer_request(self, workspace, options, request)
+  local kind = request.kind
+  if not options.feedback or (kind ~= "verify" and kind ~= "profile") then
+    return { ok = false, text = ("nothing here answers %s"):format(tostring(kind)) }
+  end
+  local files = candidate(workspace)
+  local ok, answer, message = pcall(options.feedback, kind, files)
+  if not ok then
+    if answer == sched.CANCELLED then
+      error(answer, 0)
+    end
+    answer, message = nil, answer
+  end
+  if not answer then
+    return { ok = false, text = ("%s could not be done: %s"):format(kind, tostring(message)) }
+  end
+  if answer.correct then
+    self.states[#self.states + 1] = { files = files, correct = true }
+  end
+  return { ok = answer.ok, text = answer.text }
+end
+
+-- Answers what `python3 -m utils.verification` and `utils.profiling` ask, for as long as the workspace is open. Requests
+-- are made by programs of the agent: at most one is worked on at a time, and their number is limited.
+local function serve(self, workspace, options)
+  for _ = 1, options.most_requests or 400 do
+    local asked, _, code = workspace:take_request(3600)
+    if asked then
+      local answer = answer_request(self, workspace, options, asked.request)
+      workspace:answer(asked.id, json.encode(answer))
+    elseif code ~= "timeout" then
+      return
+    end
+  end
+end
+
+-- Bytes that one observation may have: a share of the room that is left, so that no file ends an episode.
+local function share(room)
+  return room and math.max(LEAST_BYTES, math.min(MOST_BYTES, math.floor(room * BYTES_A_TOKEN * ROOM_SHARE)))
+    or MOST_BYTES
+end
+
+--- Answers are calls of tools. `states` holds what a verification of the agent found correct.
 ---@param workspace khost.Workspace
 ---@param toolset Toolset
----@param options {respond: fun(observations: table[]): string, shell_options?: table}
+---@param options {respond: fun(observations: table[], calls: table[]): any, shell_options?: table, feedback?: fun(kind: "verify"|"profile", files: table<string, string>): {text: string, ok: boolean, correct: boolean}|nil, most_requests?: integer}
 ---@return table
 function environment.tools(workspace, toolset, options)
   local context = { workspace = workspace, state = {}, shell_options = options.shell_options }
-  local self = { context = context }
+  local self = { context = context, states = {} }
+  local before, server = candidate(workspace), nil
   function self.act(action)
-    local begin, observations, worst, label = sched.now(), {}, "ok", nil
-    for index, call in ipairs(action.calls) do
-      local observation = call.name and toolset:call(context, call.name, call.arguments)
-        or { status = "invalid", label = call.label, text = call.text or "the call cannot be read" }
-      observation.name = call.name or "?"
-      observations[index] = observation
+    local begin, worst, label, labels = sched.now(), "ok", nil, {}
+    server = server or sched.spawn(function() serve(self, workspace, options) end)
+    local most_bytes = math.floor(share(action.room) / math.max(#action.calls, 1))
+    context.output_bytes = most_bytes
+    local observations = toolset:call_all(context, action.calls)
+    for index, observation in ipairs(observations) do
+      local name = ("turn-%s-%d"):format(observation.name, index)
+      observation.text = tool_files.shorten(context, observation.text, math.max(most_bytes, LEAST_BYTES) + 512, name)
       if observation.status ~= "ok" then
         worst, label = observation.status, observation.label
+        labels[#labels + 1] = label
+      end
+      if observation.coerced then
+        labels[#labels + 1] = "coerced"
       end
     end
-    local first = action.calls[1]
-    return { tool = first and first.name or "?", status = worst, label = label, text = options.respond(observations),
+    if action.room and action.room < LOW_ROOM then
+      local last = observations[#observations]
+      last.text = ("%s\n[about %d tokens are left]"):format(last.text, action.room)
+    end
+    local first, now = action.calls[1], candidate(workspace)
+    local changed = changes(before, now)
+    before = now
+    return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
+      observations = observations, changes = changed, text = options.respond(observations, action.calls),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()
-    local files = candidate(workspace)
-    for path in pairs(files) do
+    local made = candidate(workspace)
+    for path in pairs(made) do
       if path:match("%.cpp$") or path:match("%.cu$") then
-        return files
+        return made
       end
+    end
+  end
+  --- Ends what waits for requests; the workspace may be closed then.
+  function self.close()
+    if server then
+      server:cancel()
     end
   end
   return self

@@ -15,6 +15,8 @@ local loop = {}
 ---@field text string
 ---@field tool? string          what was done: "files", or a tool's name
 ---@field label? string         what was wrong with the answer
+---@field calls? table[]       of tools: {name, arguments, status, label, coerced, seconds, observation}
+---@field changes? table<string, string|false>   files that this turn made different; false: gone
 ---@field observation? string
 ---@field status? string
 ---@field seconds number
@@ -33,21 +35,33 @@ end
 
 -- What an answer means: {kind = "final" | "invalid" | "act", …}.
 local function meaning(policy, drawn)
-  local action = policy.format.action(drawn.text, { cut = drawn.cut })
+  local action = policy.format.action(drawn.text, { cut = drawn.cut, calls = drawn.calls })
   if action.kind == "invalid" and drawn.cut then
     action.label = "cut"
   end
   return action
 end
 
+-- What was called and what came of it, as the record keeps it.
+local function calls_of(action, observations)
+  local calls = {}
+  for index, call in ipairs(action.calls or {}) do
+    local seen = observations and observations[index] or {}
+    calls[index] = { id = call.id, name = call.name, arguments = call.arguments, label = seen.label or call.label,
+      status = seen.status, coerced = seen.coerced, seconds = seen.seconds, observation = seen.text }
+  end
+  return #calls > 0 and calls or nil
+end
+
 local function act(episode, environment, action, turn)
   local observation = environment.act(action)
+  turn.calls, turn.changes = calls_of(action, observation.observations), observation.changes
   turn.tool, turn.status, turn.observation = observation.tool, observation.status, observation.text
   turn.seconds = observation.seconds or 0
   episode.steps[#episode.steps + 1] = { action = action.signature, observation = observation.text,
     failed = observation.status ~= "ok", polling = observation.polling }
-  if observation.label then
-    mark(episode, observation.label)
+  for _, label in ipairs(observation.labels or { observation.label }) do
+    mark(episode, label)
   end
   return observation
 end
@@ -55,8 +69,9 @@ end
 -- One answer and what it leads to. Returns how the episode ended, or nothing.
 local function step(self, episode, conversation)
   local begin = sched.now()
-  local drawn, _, code = conversation:draw(self.limits.answer_tokens)
+  local drawn, message, code = conversation:draw(self.limits.answer_tokens)
   if not drawn then
+    episode.error = code ~= "limit" and message or nil
     return code == "limit" and "token_limit" or "env_error"
   end
   local turn = { index = #episode.turns + 1, role = "assistant", text = drawn.text, seconds = sched.now() - begin,
@@ -66,7 +81,7 @@ local function step(self, episode, conversation)
   if action.kind == "final" then
     return "final_answer"
   end
-  local reply
+  local reply, observed
   if action.kind == "invalid" then
     turn.label = action.label
     mark(episode, action.label)
@@ -82,7 +97,7 @@ local function step(self, episode, conversation)
     episode.steps[#episode.steps + 1] = { action = "invalid " .. action.label, observation = reply, failed = true }
   else
     local last = turn.index >= self.limits.turns
-    action.last = last
+    action.last, action.room = last, conversation.room and conversation:room()
     local observation = act(episode, self.environment, action, turn)
     if observation.status == "lost" then
       return "env_error"
@@ -91,7 +106,7 @@ local function step(self, episode, conversation)
     if episode.invalid >= self.limits.invalid_calls then
       return "invalid_calls"
     end
-    reply = observation.text
+    reply, observed = observation.text, observation.observations
   end
   local stuck = limits.stuck(episode.steps, self.limits)
   if stuck then
@@ -104,7 +119,7 @@ local function step(self, episode, conversation)
     return "turn_limit"
   elseif sched.now() - episode.began > self.limits.seconds then
     return "time_limit"
-  elseif not conversation:observe(reply, self.reserve) then
+  elseif not conversation:observe(reply, self.reserve, observed) then
     return "token_limit"
   end
 end

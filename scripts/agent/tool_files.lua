@@ -1,6 +1,7 @@
 -- Rules that the file tools share: paths, what was read in this session, and messages that help when text is not found.
 
 local fs = require "khost.fs"
+local sandbox = require "khost.sandbox"
 
 local files = {}
 
@@ -95,6 +96,23 @@ function files.lines(text)
     lines[#lines + 1] = line
   end
   return text == "" and {} or lines
+end
+
+--- Text of at most so many bytes: when it is longer, its head and its tail with a notice between them, and all of it in
+--- a file that the notice names.
+---@param context table
+---@param text string
+---@param most_bytes integer
+---@param name string   of the file, made unique
+---@return string
+function files.shorten(context, text, most_bytes, name)
+  if #text <= most_bytes then
+    return text
+  end
+  context.state.shortened = (context.state.shortened or 0) + 1
+  local path = (".khost/%s-%d.txt"):format(name:gsub("[^%w_]", "_"), context.state.shortened)
+  local kept = context.workspace:write(path, text)
+  return sandbox.clean(text, most_bytes) .. (kept and ("\n[all of it: %s/%s]"):format(INSIDE, path) or "")
 end
 
 function files.numbered(lines, first, last)

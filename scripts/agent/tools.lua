@@ -5,6 +5,8 @@ local sched = require "khost.sched"
 local tools = {}
 
 local DEFINITION = { name = "string", summary = "string", parameters = "table", run = "function" }
+local AT_ONCE = 8  -- reading calls of one answer
+local OPTIONAL = { read_only = "boolean" }
 
 local function is_list(value)
   return type(value) == "table" and (next(value) == nil or #value > 0)
@@ -18,7 +20,10 @@ local CHECKS = {
   string = function(value) return type(value) == "string" end,
   boolean = function(value) return type(value) == "boolean" end,
   number = function(value) return type(value) == "number" end,
-  integer = function(value) return type(value) == "number" and value == math.floor(value) end,
+  -- As far as a double counts.
+  integer = function(value)
+    return type(value) == "number" and value == math.floor(value) and math.abs(value) <= 2 ^ 53
+  end,
   array = is_list,
   object = is_object,
 }
@@ -32,7 +37,7 @@ local function coerce(kind, value)
     return value == "true"
   end
   if kind == "integer" or kind == "number" then
-    local number = tonumber(value)
+    local number = value:match("^%s*[-+]?[%d.]") and tonumber(value)  -- not "inf", "nan"
     return number and CHECKS[kind](number) and number or nil
   end
 end
@@ -150,6 +155,7 @@ Toolset.__index = Toolset
 ---@field summary string
 ---@field parameters Field[]
 ---@field run fun(context: table, arguments: table): string|nil, string?, string?  text, or nil, message, label
+---@field read_only? boolean  changes nothing: neighbouring calls of such tools may run at the same time
 
 ---@class (exact) Observation
 ---@field text string        what the agent sees
@@ -167,8 +173,8 @@ function tools.define(definition)
       error(("tool %s: %s must be a %s"):format(tostring(definition.name), key, kind), 2)
     end
   end
-  for key in pairs(definition) do
-    if not DEFINITION[key] then
+  for key, value in pairs(definition) do
+    if not DEFINITION[key] and OPTIONAL[key] ~= type(value) then
       error(("tool %s: unknown key %s"):format(definition.name, tostring(key)), 2)
     end
   end
@@ -260,6 +266,43 @@ local function observe(self, context, name, arguments)
     observation.coerced = coerced
   end
   return observation
+end
+
+--- The calls of one answer, each of which gives one observation, in order. Neighbours that only read run together, at
+--- most `AT_ONCE`; everything else waits for what stands before it.
+---@async
+---@param context table
+---@param calls {name?: string, arguments?: table, label?: string, text?: string}[]   without a name: unreadable
+---@return Observation[]
+function Toolset:call_all(context, calls)
+  local observations = {}
+  local function one(index)
+    local call = calls[index]
+    local observation = call.name and self:call(context, call.name, call.arguments)
+      or { status = "invalid", label = call.label or "malformed_call", text = call.text or "the call cannot be read",
+        seconds = 0 }
+    observation.name = call.name or "?"
+    observations[index] = observation
+  end
+  local function reads(index)
+    local tool = calls[index] and self.by_name[calls[index].name]
+    return tool and tool.read_only or false
+  end
+  local index = 1
+  while index <= #calls do
+    local together = { index }
+    while reads(index) and reads(index + 1) do
+      index = index + 1
+      together[#together + 1] = index
+    end
+    if #together == 1 then
+      one(index)
+    else
+      sched.map(together, one, { limit = AT_ONCE, on_failure = "raise" })
+    end
+    index = index + 1
+  end
+  return observations
 end
 
 --- Runs one call. Only cancellation raises: everything else is an observation.

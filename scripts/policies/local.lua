@@ -52,6 +52,12 @@ function Conversation:observe(text, reserve)
   return true
 end
 
+--- Tokens that are left.
+---@return integer
+function Conversation:room()
+  return self.most - #self.tokens
+end
+
 --- What a trainer packs: tokens, mask, logprobs.
 ---@return table
 function Conversation:record()
