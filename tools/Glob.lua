@@ -1,6 +1,7 @@
 -- Glob: files by name, newest first.
 
 local files = require "agent.tool_files"
+local globs = require "agent.globs"
 local ignore = require "agent.ignore"
 local tools = require "agent.tools"
 
@@ -15,11 +16,11 @@ local function run(context, arguments)
   if not found then
     return nil, message, code == "io" and "not_found" or code
   end
-  local pattern = files.glob_pattern(files.below(arguments.pattern))
+  local pattern = globs.pattern(files.below(arguments.pattern))
   local matching = {}
   for _, file in ipairs(found) do
     local name = folder == "" and file.path or file.path:sub(#folder + 2)
-    if files.glob_match(pattern, name) then
+    if globs.match(pattern, name) then
       matching[#matching + 1] = file
     end
   end

@@ -1,6 +1,7 @@
 -- Grep: files or lines that match a regular expression, in the order of their paths.
 
 local files = require "agent.tool_files"
+local globs = require "agent.globs"
 local ignore = require "agent.ignore"
 local tools = require "agent.tools"
 
@@ -13,7 +14,7 @@ local TYPES = {
 local function wanted(arguments, path)
   if arguments.glob then
     local name = arguments.glob:find("/", 1, true) and path or path:match("[^/]*$")
-    if not files.glob_match(files.glob_pattern(arguments.glob), name) then
+    if not globs.match(globs.pattern(arguments.glob), name) then
       return false
     end
   end

@@ -2,6 +2,7 @@
 -- We match by ourselves, so that the answer is the same on machines with and without that program.
 
 local files = require "agent.tool_files"
+local globs = require "agent.globs"
 
 local ignore = {}
 
@@ -19,7 +20,7 @@ local function rule_of(line)
   rule.folder = line:sub(-1) == "/"
   line = line:gsub("/$", "")
   rule.anchored = line:find("/", 1, true) ~= nil
-  rule.pattern = files.glob_pattern((line:gsub("^/", "")))
+  rule.pattern = globs.pattern((line:gsub("^/", "")))
   return rule
 end
 
@@ -48,7 +49,7 @@ local function said(by_folder, path, is_folder)
     local inside = folder == "" and path or path:sub(#folder + 2)
     for _, rule in ipairs(by_folder[folder] or {}) do
       local name = rule.anchored and inside or inside:match("[^/]*$")
-      if (is_folder or not rule.folder) and files.glob_match(rule.pattern, name) then
+      if (is_folder or not rule.folder) and globs.match(rule.pattern, name) then
         verdict = not rule.keep
       end
     end

@@ -166,8 +166,8 @@ local function reason(text, old, lines, wanted, at)
   if old:find("^%s*%d+\t") then
     return "the text begins with a line number copied from Read: leave the numbers and the tab out"
   end
-  if text:find("\r\n", 1, true) and not old:find("\r\n", 1, true) then
-    return "the file's lines end in \\r\\n"
+  if text:find("\r\n", 1, true) and text:gsub("\r\n", "\n"):find((old:gsub("\r\n", "\n")), 1, true) then
+    return "lines of the file end in \\r\\n"
   end
   if not at then
     return "no line of it is in the file"
@@ -229,75 +229,6 @@ end
 --- A glob relative to the workspace, also when it was written as an absolute path.
 function files.below(pattern)
   return (pattern:gsub("^" .. INSIDE .. "/", ""))
-end
-
--- {a,b} becomes several patterns.
-local function alternatives(glob)
-  local before, inside, after = glob:match("^(.-){([^{}]*)}(.*)$")
-  if not before then
-    return { glob }
-  end
-  local list = {}
-  for part in (inside .. ","):gmatch("(.-),") do
-    for _, whole in ipairs(alternatives(before .. part .. after)) do
-      list[#list + 1] = whole
-    end
-  end
-  return list
-end
-
--- Parts between slashes, each as a Lua pattern; "**" stays as it is.
-local function parts_of(glob)
-  local parts = {}
-  for part in glob:gmatch("[^/]+") do
-    if part ~= "**" then
-      part = part:gsub("[%^%$%(%)%%%.%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", "."):gsub("%[!", "[^")
-      local open = part:find("[", 1, true)
-      part = "^" .. ((open and not part:find("]", open, true)) and part:gsub("%[", "%%[") or part) .. "$"
-    end
-    parts[#parts + 1] = part
-  end
-  return parts
-end
-
-local function match_parts(parts, names, i, k)
-  while i <= #parts do
-    if parts[i] == "**" then
-      for skip = k, #names + 1 do
-        if match_parts(parts, names, i + 1, skip) then
-          return true
-        end
-      end
-      return false
-    end
-    if not names[k] or not names[k]:find(parts[i]) then
-      return false
-    end
-    i, k = i + 1, k + 1
-  end
-  return k > #names
-end
-
---- A glob made ready for glob_match: *, **, ?, [abc], {a,b}.
-function files.glob_pattern(glob)
-  local list = {}
-  for i, alternative in ipairs(alternatives(glob)) do
-    list[i] = parts_of(alternative)
-  end
-  return list
-end
-
-function files.glob_match(pattern, path)
-  local names = {}
-  for name in path:gmatch("[^/]+") do
-    names[#names + 1] = name
-  end
-  for _, parts in ipairs(pattern) do
-    if match_parts(parts, names, 1, 1) then
-      return true
-    end
-  end
-  return false
 end
 
 return files

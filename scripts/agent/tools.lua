@@ -258,9 +258,9 @@ local function observe(self, context, name, arguments)
     end
     return { status = "error", label = "tool_failed", text = ("%s failed: %s"):format(name, tostring(text)) }
   end
-  local observation = { status = "ok", text = text }
+  local observation = { status = "ok", text = tostring(text) }
   if text == nil then
-    observation = { status = "error", label = label or "failed", text = message }
+    observation = { status = "error", label = label or "failed", text = tostring(message or name .. " gave no answer") }
   end
   if #coerced > 0 then
     observation.coerced = coerced
