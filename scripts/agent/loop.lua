@@ -63,6 +63,15 @@ local function act(episode, environment, action, turn)
   for _, label in ipairs(observation.labels or { observation.label }) do
     mark(episode, label)
   end
+  -- What was read although it was not quite right.
+  for _, call in ipairs(action.calls or {}) do
+    if call.name and call.label then
+      mark(episode, call.label)
+    end
+  end
+  if action.label then
+    mark(episode, action.label)
+  end
   return observation
 end
 
@@ -92,7 +101,8 @@ local function step(self, episode, conversation)
     if episode.invalid >= self.limits.invalid_calls then
       return "invalid_calls"
     end
-    reply = "format error: " .. action.label
+    local explain = self.policy.format.explain
+    reply = "format error: " .. (explain and explain(action.label) or action.label)
     turn.observation, turn.status = reply, "invalid"
     episode.steps[#episode.steps + 1] = { action = "invalid " .. action.label, observation = reply, failed = true }
   else

@@ -1,5 +1,5 @@
--- Reads what a model wrote: files in fenced blocks, and tool calls. Nothing is repaired silently; whatever is wrong has
--- a label, which becomes a metric.
+-- Reads files in fenced blocks of what a model wrote. Nothing is repaired silently; whatever is wrong has a label, which
+-- becomes a metric.
 
 local parse = {}
 
@@ -93,53 +93,6 @@ function parse.render(files)
     out[#out + 1] = ("%s%s %s\n%s%s\n"):format(fence, language, path, files[path], fence)
   end
   return table.concat(out)
-end
-
-local function decode_call(json, body)
-  local value, message = json.decode(body)
-  local label
-  if value == nil then
-    -- Small models put raw line ends into strings.
-    value = json.decode((body:gsub("\r", "\\r"):gsub("\n", "\\n"):gsub("\t", "\\t")))
-    label = "lenient_json"
-  end
-  if type(value) ~= "table" or type(value.name) ~= "string" then
-    return { label = "malformed_call", text = message or "a call needs a name and arguments" }
-  end
-  return { name = value.name, arguments = value.arguments or {}, label = value and label }
-end
-
---- Calls in the Hermes form: <tool_call>{"name", "arguments"}</tool_call>, several in order. A call that cannot be read
---- has a `label` and no name.
----@param text string
----@param options {json: table, cut?: boolean}
----@return {thought: string, calls: table[], label?: string}
-function parse.calls(text, options)
-  local calls, at = {}, 1
-  local first = text:find("<tool_call>", 1, true)
-  local result = { thought = first and text:sub(1, first - 1) or text, calls = calls }
-  while true do
-    local open, after = text:find("<tool_call>", at, true)
-    if not open then
-      break
-    end
-    local close, next_at = text:find("</tool_call>", after, true)
-    local body = text:sub(after + 1, close and close - 1 or -1)
-    if not close and options.cut then
-      result.label = "cut"
-      break
-    end
-    calls[#calls + 1] = decode_call(options.json, body:match("^%s*(.-)%s*$"))
-    if not close then
-      result.label = "unclosed"
-      break
-    end
-    at = next_at + 1
-  end
-  if first and not result.label and text:sub(at):match("%S") then
-    result.label = "trailing_text"
-  end
-  return result
 end
 
 return parse

@@ -1,22 +1,8 @@
 -- What an agent with tools is told before it begins: the tools, the skill, the task.
 
 local fs = require "khost.fs"
-local json = require "khost.json"
 
 local prompt = {}
-
-local TOOLS = [[
-# Tools
-
-You may call one or more functions to work on the task. Their signatures are within <tools></tools>:
-<tools>
-%s
-</tools>
-
-For each call return a JSON object with the function's name and arguments within <tool_call></tool_call>:
-<tool_call>
-{"name": NAME, "arguments": ARGUMENTS}
-</tool_call>]]
 
 local TASK = [[
 The workspace is /workspace. `model.py` in it is the reference; read SKILL.md for how kernels are written, checked and timed.
@@ -44,16 +30,15 @@ end
 
 --- The first messages of an episode.
 ---@param task {source: string, toolset: Toolset, skill?: string}   skill: a folder below skills/
+---@param describe? fun(toolset: Toolset): string   how a chat format tells of the tools; none where the wire carries them
 ---@return {role: string, text: string}[]
-function prompt.messages(task)
-  local schemas = {}
-  for index, schema in ipairs(task.toolset:schemas()) do
-    schemas[index] = json.encode(schema)
-  end
+function prompt.messages(task, describe)
   local skill = assert(fs.read(("%s/skills/%s/SKILL.md"):format(fs.root(), task.skill or "cpp-kernel")))
   local facts = assert(prompt.front_matter(skill))
-  local system = ("You write fast kernels.\n\nSkill %s: %s\n\n%s"):format(facts.name, facts.description,
-    TOOLS:format(table.concat(schemas, "\n")))
+  local system = ("You write fast kernels.\n\nSkill %s: %s"):format(facts.name, facts.description)
+  if describe then
+    system = system .. "\n\n" .. describe(task.toolset)
+  end
   return { { role = "system", text = system }, { role = "user", text = (TASK:gsub("%%s", function()
     return task.source
   end)) } }

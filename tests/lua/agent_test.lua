@@ -67,7 +67,7 @@ function spec.without_a_kernel_there_is_no_candidate()
 end
 
 function spec.the_prompt_names_tools_skill_and_task()
-  local messages = prompt.messages { source = SOURCE, toolset = tools.load() }
+  local messages = prompt.messages({ source = SOURCE, toolset = tools.load() }, hermes.describe)
   t.expect({ messages[1].role, messages[2].role }, { "system", "user" })
   t.is_true(messages[1].text:find('"name":"MultiEdit"', 1, true) and messages[1].text:find("cpp-kernel", 1, true))
   t.is_true(messages[2].text:find(SOURCE, 1, true))

@@ -1,5 +1,4 @@
--- agent.parse and chat.tiny: what a model wrote, with a label for everything that is wrong with it.
-local json = require "khost.json"
+-- agent.parse and chat.tiny: files in what a model wrote, with a label for everything that is wrong with it.
 local parse = require "agent.parse"
 local t = require "tests.lua.harness"
 local tiny = require "chat.tiny"
@@ -71,26 +70,6 @@ function spec.feedback_is_a_word_or_the_first_error()
   t.expect(tiny.feedback { correct = false, status = "wrong" }, "wrong")
   t.expect(tiny.feedback { correct = false, status = "build_failed",
     detail = "kernels/k.cpp:3:5: error: 't9' was not declared\n more\n" }, "build error: 't9' was not declared")
-end
-
-local function calls(text, options)
-  options = options or {}
-  options.json = json
-  return parse.calls(text, options)
-end
-
-function spec.tool_calls_follow_a_thought()
-  local got = calls 'Look.\n<tool_call>\n{"name": "Read", "arguments": {"file_path": "a"}}\n</tool_call>'
-  t.expect(got.thought, "Look.\n")
-  t.expect(got.calls, { { name = "Read", arguments = { file_path = "a" } } })
-end
-
-function spec.broken_tool_calls_have_labels()
-  t.expect(calls('<tool_call>{"name": "Read", "argum', { cut = true }).label, "cut")
-  t.expect(calls('<tool_call>{"name": "Read", "arguments": {}}').label, "unclosed")
-  t.expect(calls('<tool_call>{nonsense}</tool_call>').calls[1].label, "malformed_call")
-  t.expect(calls('<tool_call>{"name": "A", "arguments": {}}</tool_call> and so on').label, "trailing_text")
-  t.expect(calls('<tool_call>{"name": "Bash", "arguments": {"command": "a\nb"}}</tool_call>').calls[1].label, "lenient_json")
 end
 
 return spec

@@ -1,0 +1,125 @@
+-- Conversations as ChatML: <|im_start|>role, text, <|im_end|>. Formats of tool calls (chat.hermes, chat.xml, chat.bash)
+-- are made of it; it decides how tokens are put together, they what answers mean.
+--
+-- Text that the model did not write is encoded without special tokens, so that a file cannot end a turn. The line end
+-- behind <|im_end|> is not drawn by the model: it opens the next observation.
+
+local json = require "khost.json"
+local prompt = require "agent.prompt"
+
+local chatml = {}
+
+chatml.STOP = "<|im_end|>"
+
+local Chat = {}
+Chat.__index = Chat
+
+local function append(list, more)
+  for _, token in ipairs(more) do
+    list[#list + 1] = token
+  end
+  return list
+end
+
+function Chat:message(tokens, role, text)
+  append(tokens, { self.first })
+  append(tokens, self.codec:encode(role .. "\n" .. text))
+  append(tokens, { self.last })
+  return append(tokens, self.codec:encode("\n"))
+end
+
+function Chat:answer_begins(tokens)
+  return append(append(tokens, { self.first }), self.codec:encode("assistant\n"))
+end
+
+--- The tokens in front of the first answer.
+---@param task table   with messages, or what agent.prompt makes messages of
+---@return integer[]
+function Chat:prompt(task)
+  local tokens = {}
+  for _, message in ipairs(task.messages or prompt.messages(task, self.describe)) do
+    self:message(tokens, message.role, message.text)
+  end
+  return self:answer_begins(tokens)
+end
+
+--- The tokens between two answers; the end of the answer was drawn.
+---@param text string
+---@return integer[]
+function Chat:observation(text)
+  return self:answer_begins(self:message(self.codec:encode("\n"), "user", text))
+end
+
+---@class (exact) CallFormat
+---@field describe fun(toolset: Toolset): string              what the system message says about tools
+---@field read fun(text: string, options: {cut?: boolean}): {calls: table[], label?: string}   agent.calls
+---@field respond fun(observations: table[]): string          observations as the model reads them
+---@field is_final? fun(parsed: table): boolean               whether an answer ends the episode: it has no calls
+---@field explain? fun(label: string): string                 a format error, for the model
+
+-- What was called, as text that is equal for equal calls.
+local function signature_of(calls)
+  local parts = {}
+  for index, call in ipairs(calls) do
+    parts[index] = ("%s %s"):format(call.name or "?", json.encode(call.arguments or {}))
+  end
+  return table.concat(parts, "\n")
+end
+
+chatml.signature_of = signature_of
+
+--- A chat format: {STOP, open(codec), action(text, options), respond, describe, explain}.
+---@param form CallFormat
+---@return table
+function chatml.format(form)
+  local format = { STOP = chatml.STOP, respond = form.respond, describe = form.describe, explain = form.explain }
+  function format.open(codec)
+    local first, last = codec:special("<|im_start|>"), codec:special("<|im_end|>")
+    if not first or not last then
+      error("the tokenizer has no ChatML tokens", 2)
+    end
+    return setmetatable({ codec = codec, first = first, last = last, describe = form.describe }, Chat)
+  end
+  --- What an answer means: calls, or the end.
+  ---@param text string
+  ---@param options? {cut?: boolean}
+  ---@return {kind: "act"|"final"|"invalid", calls?: table[], label?: string, signature?: string}
+  function format.action(text, options)
+    if options and options.cut then
+      return { kind = "invalid", label = "cut" }
+    end
+    local parsed = form.read(text, options or {})
+    local is_final = form.is_final or function(answer) return #answer.calls == 0 end
+    if is_final(parsed) then
+      return { kind = "final" }
+    elseif #parsed.calls == 0 then
+      return { kind = "invalid", label = parsed.label or "no_block" }
+    end
+    return { kind = "act", calls = parsed.calls, label = parsed.label, signature = signature_of(parsed.calls) }
+  end
+  return format
+end
+
+--- Observations in <tool_response> blocks of one user turn.
+---@param observations {text: string}[]
+---@return string
+function chatml.tool_responses(observations)
+  local parts = {}
+  for index, observation in ipairs(observations) do
+    parts[index] = ("<tool_response>\n%s\n</tool_response>"):format(observation.text)
+  end
+  return table.concat(parts, "\n")
+end
+
+--- The schemas of tools, one JSON object a line.
+---@param toolset Toolset
+---@return string
+function chatml.schemas(toolset)
+  local lines = {}
+  for index, schema in ipairs(toolset:schemas()) do
+    lines[index] = json.encode(schema)
+  end
+  return table.concat(lines, "\n")
+end
+
+return chatml
