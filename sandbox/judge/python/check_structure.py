@@ -1,0 +1,239 @@
+"""What a task is made of, found without its memory: the task is run on fake tensors, which have shapes and no values.
+
+Counts bytes, FLOPs and operators, finds parameters and operators that the output does not depend on, and how far the
+leading dimension must shrink until the task fits a budget."""
+
+import inspect
+import weakref
+
+import torch
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode,
+                                           UnsupportedFakeTensorException)
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from manifest import leaves
+from reference import Task, call
+
+# Failures that say nothing about the task: a fake tensor has no values to decide by, and not every operator has a rule.
+UNSUPPORTED = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+               NotImplementedError)
+DRAWS = {torch.rand, torch.randn, torch.randint, torch.zeros, torch.ones, torch.empty, torch.full}
+SMALLEST_BATCH = 2
+
+
+def bytes_of(tensors):
+    seen = {}
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        seen[storage._cdata] = storage.nbytes()
+    return sum(seen.values())
+
+
+class Meter(TorchDispatchMode):
+    """Which operator made which storage from which, and how many bytes live at once."""
+
+    def __init__(self, sources):
+        super().__init__()
+        self.storages, self.producer, self.parents, self.names = {}, {}, [], []
+        self.live, self.peak, self.holders, self.elements = 0, 0, {}, 0
+        for name, tensor in sources:
+            node = self.node("source " + name, set())
+            self.producer[self.key(tensor)] = node
+            self.hold(tensor)
+
+    def node(self, name, parents):
+        self.names.append(name)
+        self.parents.append(parents)
+        return len(self.names) - 1
+
+    def key(self, tensor):
+        storage = tensor.untyped_storage()
+        self.storages.setdefault(storage._cdata, storage)  # kept, so that no other takes its place
+        return storage._cdata
+
+    def hold(self, tensor):
+        key = self.key(tensor)
+        if key not in self.holders:
+            self.holders[key] = 0
+        if self.holders[key] == 0:
+            self.live += self.storages[key].nbytes()
+            self.peak = max(self.peak, self.live)
+        self.holders[key] += 1
+        weakref.finalize(tensor, self.let_go, key)
+
+    def let_go(self, key):
+        self.holders[key] -= 1
+        if self.holders[key] == 0:
+            self.live -= self.storages[key].nbytes()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        result = func(*args, **kwargs)
+        if func.namespace == "prim":  # a question such as where a tensor lives
+            return result
+        made = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        parents = {self.producer[k] for k in map(self.key, given) if k in self.producer}
+        node = self.node(func.__name__.split(".")[0], parents)
+        known = {self.key(t) for t in given}
+        written = list(made)
+        if func._schema.is_mutable:
+            written += given[:1]
+        for tensor in written:
+            self.producer[self.key(tensor)] = node
+        for tensor in made:
+            if self.key(tensor) not in known:
+                self.elements += tensor.numel()
+            self.hold(tensor)
+        return result
+
+    def unreached(self, outputs):
+        """Names of sources and of operators that no output depends on."""
+        reached, stack = set(), [self.producer[k] for k in map(self.key, outputs) if k in self.producer]
+        while stack:
+            node = stack.pop()
+            if node not in reached:
+                reached.add(node)
+                stack.extend(self.parents[node])
+        return [name for node, name in enumerate(self.names) if node not in reached]
+
+
+class Shrunk(TorchFunctionMode):
+    """Draws whose leading dimension is `batch` get `small` instead."""
+
+    def __init__(self, batch, small):
+        super().__init__()
+        self.batch, self.small = batch, small
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in DRAWS:
+            args = self.smaller(func, list(args), kwargs)
+        return func(*args, **kwargs)
+
+    def smaller(self, func, args, kwargs):
+        if "size" in kwargs:
+            kwargs["size"] = self.size(kwargs["size"])
+            return args
+        for place, value in enumerate(args):
+            if isinstance(value, (tuple, list, torch.Size)):
+                args[place] = self.size(value)
+                return args
+        if func is not torch.randint and func is not torch.full and args and args[0] == self.batch:
+            args[0] = self.small
+        return args
+
+    def size(self, size):
+        return (self.small, *size[1:]) if len(size) > 0 and size[0] == self.batch else tuple(size)
+
+
+def draw(task, seed, shrink=None):
+    if shrink is None:
+        return task.inputs(seed)
+    with Shrunk(*shrink):
+        return task.inputs(seed)
+
+
+def named_inputs(task, values):
+    if isinstance(values, dict):
+        return [(k, v) for k, v in values.items() if isinstance(v, torch.Tensor)]
+    names = task.names() + [f"input_{i}" for i in range(len(values))]
+    return [(name, leaf) for name, value in zip(names, values) for leaf in leaves(value)]
+
+
+def fake_run(source, shrink=None):
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        task = Task(source)
+        model = task.model(1)
+        values = draw(task, 2, shrink)
+        if not isinstance(values, (list, tuple, dict)):
+            raise TypeError(f"get_inputs returns a {type(values).__name__}, not a list")
+        inputs, state = named_inputs(task, values), list(model.state_dict(keep_vars=True).items())
+        meter = Meter(inputs + state)
+        flops = FlopCounterMode(display=False)
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with flops, meter:
+                value = call(model, values)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+        outputs = leaves(value)
+        if not outputs:
+            raise ValueError("forward returns no tensor")
+        return task, inputs, state, outputs, meter, flops.get_total_flops()
+
+
+def described(name, tensor):
+    return {"name": name, "size": list(tensor.shape), "dtype": str(tensor.dtype)[6:]}
+
+
+def budget_of(facts, limits):
+    return max(facts["peak_bytes"] / limits["most_bytes"], facts["flops"] / limits["most_flops"],
+               facts["elements"] / limits["most_elements"])
+
+
+def facts_of(run):
+    task, inputs, state, outputs, meter, flops = run
+    parameters = {"source " + name for name, tensor in state if isinstance(tensor, torch.nn.Parameter)}
+    arguments = {"source " + name for name, _ in inputs}
+    unreached = meter.unreached(outputs)
+    return {
+        "inputs": [described(*pair) for pair in inputs], "outputs": [described("", t) for t in outputs],
+        "input_bytes": bytes_of(t for _, t in inputs), "state_bytes": bytes_of(t for _, t in state),
+        "output_bytes": bytes_of(outputs), "peak_bytes": meter.peak, "flops": flops, "elements": meter.elements,
+        "operators": len([n for n in meter.names if not n.startswith("source ")]),
+        "unused_inputs": [n[7:] for n in unreached if n in arguments],
+        "unused_parameters": [n[7:] for n in unreached if n in parameters],
+        "dead_operators": [n for n in unreached if not n.startswith("source ") and n not in QUIET],
+    }
+
+
+QUIET = {"detach", "view", "alias", "_unsafe_view", "expand", "t", "transpose", "permute", "lift_fresh", "empty",
+         "empty_like", "slice", "select", "unsqueeze", "squeeze"}
+
+
+def shrink_for(source, facts, limits):
+    """[batch, small] with which the task keeps within the limits; None when no such is found."""
+    sizes = [i["size"] for i in facts["inputs"] if i["size"]]
+    if not sizes:
+        return None
+    batch = sizes[0][0]
+    small = max(SMALLEST_BATCH, int(batch / budget_of(facts, limits)))
+    for small in (small, max(SMALLEST_BATCH, small // 4), SMALLEST_BATCH):
+        if small >= batch:
+            continue
+        try:
+            smaller = facts_of(fake_run(source, (batch, small)))
+        except Exception:  # the leading dimension is no batch: nothing was learnt
+            return None
+        if budget_of(smaller, limits) <= 1:
+            return [batch, small]
+    return None
+
+
+def structure(source, limits):
+    """Facts of a task; `too_large` when it exceeds the limits, then with `shrink` if a smaller batch fits."""
+    names = names_of(source)
+    try:
+        facts = facts_of(fake_run(source))
+    except UNSUPPORTED as error:
+        return {"dry_run": f"{type(error).__name__}: {error}"[:300], "arguments": names}
+    facts["arguments"] = names
+    facts["too_large"] = budget_of(facts, limits) > 1
+    if facts["too_large"]:
+        facts["shrink"] = shrink_for(source, facts, limits)
+    return facts
+
+
+def names_of(source):
+    """Loads the source once outside of fake tensors, so that its own errors come first."""
+    task = Task(source)
+    if not (inspect.isclass(task.module.Model) and issubclass(task.module.Model, torch.nn.Module)):
+        raise TypeError("Model is no torch.nn.Module")
+    if task.module.Model.forward is torch.nn.Module.forward or "forward" not in dir(task.module.Model):
+        raise ValueError("Model defines no forward")
+    return task.names()

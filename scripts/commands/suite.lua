@@ -1,0 +1,199 @@
+-- `khost suite check|export|import|workspace|single|pack`: suites of tasks as files.
+
+local args = require "lib.args"
+local checking = require "suites.checking"
+local fs = require "khost.fs"
+local judge = require "khost.judge"
+local load = require "suites.load"
+local log = require "khost.log"
+local report = require "suites.report"
+local suite_export = require "suites.export"
+local tables = require "evaluation.table"
+local workspace = require "suites.workspace"
+
+local D = checking.DEFAULTS
+local COMMANDS = {}
+
+local PATH = { name = "path", required = true, help = "folder, .py, .jsonl or .parquet; a KernelBench checkout too" }
+local LEVEL = { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" }
+
+local function about(name, summary)
+  return { name = "suite " .. name, summary = summary }
+end
+
+local function load_suite(options)
+  local levels = {}
+  for index, text in ipairs(options.level or {}) do
+    levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
+  end
+  local tasks, message = load.suite(options.path, { levels = levels })
+  return tasks or args.misuse(message)
+end
+
+local function print_tables(list)
+  for _, tab in ipairs(list) do
+    if #tab.rows > 0 then
+      log.print("\n" .. tab.title .. "\n" .. tables.text(tab.columns, tab.rows))
+    end
+  end
+end
+
+local function put(path, text)
+  local ok, message = fs.write(path, text)
+  if not ok then
+    args.misuse(message)
+  end
+end
+
+COMMANDS.check = {
+  summary = "measures the health of every task",
+  options = {
+    PATH, LEVEL,
+    { name = "--output", kind = "text", help = "folder for health.csv, health.jsonl and answers; makes it resumable" },
+    { name = "--structure", kind = "flag", help = "shapes, bytes, FLOPs and dead code only; runs nothing" },
+    { name = "--compile", kind = "flag", help = "torch.compile too" },
+    { name = "--limit", kind = "number", help = "only the first tasks" },
+    { name = "--memory-mb", kind = "number", default = D.memory_mb, help = "that a task's process may allocate" },
+    { name = "--budget-mb", kind = "number", default = D.budget_mb,
+      help = "live tensors of one call; a larger task is measured on a smaller batch" },
+    { name = "--gflop", kind = "number", default = D.flops / 1e9, help = "of one call, likewise" },
+    { name = "--elements", kind = "number", default = D.elements, help = "written in one call, likewise" },
+    { name = "--timeout", kind = "number", default = D.timeout_s, help = "seconds of each stage" },
+    { name = "--jobs", kind = "number", default = D.jobs, help = "tasks at once; 1 for times to rely on" },
+    { name = "--strict", kind = "flag", help = "exit 1 when a task is flawed" },
+  },
+  run = function(options)
+    local tasks = load_suite(options)
+    while options.limit and #tasks > options.limit do
+      tasks[#tasks] = nil
+    end
+    local process, message = judge.open { jobs = options.jobs }
+    if not process then
+      args.misuse(message)
+    end
+    local results = checking.run(process, tasks, { memory_mb = options.memory_mb, budget_mb = options.budget_mb,
+      flops = options.gflop * 1e9, elements = options.elements, timeout_s = options.timeout, compile = options.compile,
+      jobs = options.jobs, structure_only = options.structure }, options.output)
+    process:close()
+    if options.output then
+      put(options.output .. "/health.csv", report.csv(results))
+      put(options.output .. "/health.jsonl", report.jsonl(results))
+      put(options.output .. "/tasks.jsonl", suite_export.jsonl(tasks))
+    end
+    local healthy = 0
+    for _, result in ipairs(results) do
+      healthy = healthy + (result.healthy and 1 or 0)
+    end
+    print_tables(report.tables(results))
+    log.print(("\n%d tasks, %d without a flaw"):format(#results, healthy))
+    return options.strict and healthy < #results and 1 or 0
+  end,
+}
+
+COMMANDS.export = {
+  summary = "writes a suite as a folder of files or as JSON lines",
+  options = { PATH, { name = "output", required = true, help = "folder, or a file that ends in .jsonl" }, LEVEL },
+  run = function(options)
+    local tasks = load_suite(options)
+    local ok, message = suite_export.suite(tasks, options.output)
+    if not ok then
+      args.misuse(message)
+    end
+    log.print(("%d tasks in %s"):format(#tasks, options.output))
+    return 0
+  end,
+}
+COMMANDS.import = {
+  summary = "reads any suite into a folder of task files",
+  options = COMMANDS.export.options,
+  run = COMMANDS.export.run,
+}
+
+COMMANDS.workspace = {
+  summary = "unfolds a task or a single-file solution into a workspace of several files",
+  options = {
+    { name = "file", required = true, help = "a task, or a solution that `suite single` made" },
+    { name = "folder", required = true, help = "the workspace; files that are there are kept" },
+    { name = "--skill", kind = "text", default = "cpp-kernel", help = "whose template is laid in: cpp-kernel, cuda-kernel" },
+  },
+  run = function(options)
+    local source, message = fs.read(options.file)
+    if not source then
+      args.misuse(message)
+    end
+    local files = workspace.unfold(source, workspace.template(options.skill))
+    for path, text in pairs(files) do
+      local target = options.folder .. "/" .. path
+      assert(fs.mkdirs(target:match("^(.*)/") or "."))
+      if not fs.exists(target) then
+        put(target, text)
+      end
+    end
+    log.print(("workspace in %s"):format(options.folder))
+    return 0
+  end,
+}
+
+COMMANDS.single = {
+  summary = "folds a workspace into one file with Model, ModelNew and its kernels, as KernelBench takes solutions",
+  options = {
+    { name = "folder", required = true, help = "the workspace" },
+    { name = "file", required = true, help = "the file to write" },
+  },
+  run = function(options)
+    local files, message = workspace.read(options.folder)
+    local text
+    if files then
+      text, message = workspace.fold(files)
+    end
+    if not text then
+      args.misuse(message)
+    end
+    put(options.file, text)
+    log.print(("%s: %d bytes"):format(options.file, #text))
+    return 0
+  end,
+}
+
+COMMANDS.pack = {
+  summary = "writes tasks, their health and baseline times of this machine into one folder",
+  options = {
+    { name = "checked", required = true, help = "the --output of a check" },
+    { name = "output", required = true, help = "folder of the pack" },
+    { name = "--flawed", kind = "flag", help = "flawed tasks too" },
+  },
+  run = function(options)
+    local pack = require "suites.pack"
+    local counts, message = pack.write(options.checked, options.output, { flawed = options.flawed })
+    if not counts then
+      args.misuse(message)
+    end
+    log.print(("%d tasks, %d left out as flawed, %d baseline times"):format(counts.tasks, counts.left_out, counts.times))
+    return 0
+  end,
+}
+
+local ORDER = { "check", "export", "import", "workspace", "single", "pack" }
+
+local function usage()
+  local lines = { "usage: khost suite COMMAND … (--help behind a command says what it takes)\n" }
+  for index, name in ipairs(ORDER) do
+    lines[index + 1] = ("  %-10s %s"):format(name, COMMANDS[name].summary)
+  end
+  return table.concat(lines, "\n")
+end
+
+local function run(list)
+  local name = table.remove(list, 1)
+  if name == nil or name == "--help" or name == "-h" then
+    log.print(usage())
+    return name == nil and 2 or 0
+  end
+  local command = COMMANDS[name]
+  if not command then
+    args.misuse(("suite: unknown command '%s'\n\n%s\n"):format(name, usage()))
+  end
+  return command.run(args.parse(command.options, list, about(name, command.summary)))
+end
+
+return { name = "suite", summary = "checks, converts and packs suites of tasks", run = run }

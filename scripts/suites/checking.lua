@@ -1,0 +1,100 @@
+-- Runs the judge's check over a suite: each task in a process of its own with limits of memory and time, every answer
+-- kept as it comes, so that a check that was killed goes on where it was.
+
+local fs = require "khost.fs"
+local health = require "suites.health"
+local json = require "khost.json"
+local progress = require "khost.progress"
+local sched = require "khost.sched"
+
+local checking = {}
+
+-- memory_bytes: what a task's process may allocate. most_*: beyond them a task is measured on a smaller batch, and if
+-- none fits is too large. timeout_s: of one stage.
+checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 60, compile = false,
+  jobs = 2, structure_only = false }
+local TRIES = 2
+
+--- The judge's question for one task.
+---@param source string
+---@param options table   the fields of checking.DEFAULTS
+---@return table
+function checking.question(source, options)
+  local stages = { "structure" }
+  if not options.structure_only then
+    stages[2] = "run"
+    stages[3] = options.compile and "compile" or nil
+  end
+  return { task = { source = source }, stages = stages, timeout_s = options.timeout_s, limits = {
+    memory_bytes = options.memory_mb * 2 ^ 20, most_bytes = options.budget_mb * 2 ^ 20, most_flops = options.flops,
+    most_elements = options.elements } }
+end
+
+--- Facts of one task; a task that takes the judge's process down with it has code "died".
+---@async
+---@param judge khost.Judge
+---@param source string
+---@param options table
+---@return table
+function checking.facts(judge, source, options)
+  local message, code, facts
+  for _ = 1, TRIES do
+    facts, message, code = judge:request("check", checking.question(source, options))
+    if facts then
+      return facts
+    end
+  end
+  return { failure = { stage = "structure", code = code == "gone" and "died" or code or "host", message = message } }
+end
+
+-- What an answer depends on, besides the task.
+local function key_of(task, options)
+  local q = checking.question("", options)
+  return fs.sha256(task.hash .. json.encode(q)):sub(1, 32)
+end
+
+local function known(folder, key)
+  local text = folder and fs.read(("%s/tasks/%s.json"):format(folder, key))
+  local record = text and json.decode(text)
+  return type(record) == "table" and record or nil
+end
+
+---@class (exact) TaskHealth
+---@field task SuiteTask
+---@field facts table
+---@field findings Finding[]
+---@field healthy boolean
+---@field flaw? string      the worst
+
+--- Checks every task. With a folder, answers are kept there and not asked for again.
+---@async
+---@param judge khost.Judge
+---@param tasks SuiteTask[]
+---@param options table          the fields of checking.DEFAULTS
+---@param folder? string
+---@return TaskHealth[]
+function checking.run(judge, tasks, options, folder)
+  if folder then
+    assert(fs.mkdirs(folder .. "/tasks"))
+  end
+  local bar, flawed = progress.begin("check", #tasks), 0
+  local results = sched.map(tasks, function(task)
+    local key = key_of(task, options)
+    local facts = known(folder, key)
+    if not facts then
+      facts = checking.facts(judge, task.source, options)
+      if folder then
+        assert(fs.write(("%s/tasks/%s.json"):format(folder, key), json.encode(facts)))
+      end
+    end
+    local findings = health.findings(facts)
+    local healthy, flaw = health.verdict(findings)
+    flawed = flawed + (healthy and 0 or 1)
+    bar:add(1, { flawed = flawed })
+    return { task = task, facts = facts, findings = findings, healthy = healthy, flaw = flaw }
+  end, { limit = options.jobs, on_failure = "raise" })
+  bar:finish()
+  return results
+end
+
+return checking

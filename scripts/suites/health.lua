@@ -1,0 +1,120 @@
+-- What is wrong with a task, named, from what the judge measured of it (kind "check").
+
+local health = {}
+
+-- Flaws that make a task useless for judging, worst first; the others are remarks.
+health.FLAWS = { "does_not_load", "missing_module", "hangs", "dies", "out_of_memory", "does_not_run", "not_finite",
+  "not_deterministic", "stateful", "not_seeded", "changes_inputs", "input_independent", "constant_output",
+  "same_across_inputs", "null", "below_tolerance", "does_not_compile", "compile_disagrees" }
+health.REMARKS = { "too_large", "sliced", "no_dry_run", "unused_parameters", "unused_inputs", "dead_operators",
+  "no_op_operators", "idle_modules", "uniform_axes" }
+
+local SET = {}
+for _, name in ipairs(health.FLAWS) do
+  SET[name] = true
+end
+
+--- Whether a name stands for a flaw rather than a remark.
+---@param name string
+---@return boolean
+function health.is_flaw(name)
+  return SET[name] == true
+end
+
+local function failure_name(failure)
+  if failure.code == "timeout" then
+    return "hangs"
+  elseif failure.code == "died" then
+    return "dies"
+  elseif failure.message:find("No module named", 1, true) then
+    return "missing_module", failure.message:match("No module named '([%w_%.]+)'")
+  elseif failure.message:find("MemoryError", 1, true) or failure.message:find("DefaultCPUAllocator", 1, true)
+    or failure.message:find("allocate memory", 1, true) then
+    return "out_of_memory"
+  end
+  return failure.stage == "structure" and "does_not_load" or failure.stage == "run" and "does_not_run"
+    or "does_not_compile"
+end
+
+local function distinct(list)
+  local seen, out = {}, {}
+  for _, item in ipairs(list or {}) do
+    if not seen[item] then
+      seen[item] = true
+      out[#out + 1] = item
+    end
+  end
+  return out
+end
+
+---@class (exact) Finding
+---@field name string
+---@field detail string
+
+--- The findings of one task, flaws first.
+---@param facts table   the judge's answer to "check"
+---@return Finding[]
+function health.findings(facts)
+  local list = {}
+  local function add(name, detail)
+    list[#list + 1] = { name = name, detail = tostring(detail or "") }
+  end
+  local function add_list(name, items)
+    items = distinct(items)
+    if #items > 0 then
+      add(name, table.concat(items, ", "))
+    end
+  end
+  if facts.failure then
+    local name, detail = failure_name(facts.failure)
+    add(name, detail or facts.failure.message)
+  end
+  local run, structure, compile = facts.run, facts.structure or {}, facts.compile
+  if run then
+    for _, name in ipairs { "finite", "deterministic", "seeded" } do
+      if not run[name] and not (name == "deterministic" and (run.stateful or not run.finite)) then
+        add("not_" .. name)
+      end
+    end
+    for _, name in ipairs { "stateful", "changes_inputs", "input_independent", "constant_output", "same_across_inputs",
+      "below_tolerance" } do
+      if run[name] then
+        add(name, name == "below_tolerance" and ("all of it within 0.01 of zero") or "")
+      end
+    end
+    add_list("null", run.null_candidates)
+    add_list("no_op_operators", run.no_operators)
+    add_list("idle_modules", run.idle_modules)
+    add_list("uniform_axes", run.uniform_axes)
+  end
+  if compile and not compile.compile_agrees then
+    add("compile_disagrees")
+  end
+  if structure.too_large and structure.shrink then
+    add("sliced", ("measured with %d of %d along the leading dimension"):format(structure.shrink[2],
+      structure.shrink[1]))
+  elseif structure.too_large then
+    add("too_large", ("%.0f MiB, %.1f GFLOP"):format(structure.peak_bytes / 2 ^ 20, structure.flops / 1e9))
+  end
+  if structure.dry_run then
+    add("no_dry_run", structure.dry_run)
+  end
+  add_list("unused_parameters", structure.unused_parameters)
+  add_list("unused_inputs", structure.unused_inputs)
+  add_list("dead_operators", structure.dead_operators)
+  return list
+end
+
+--- Whether a task may be trained and judged on.
+---@param findings Finding[]
+---@return boolean healthy, string? flaw
+function health.verdict(findings)
+  for _, finding in ipairs(findings) do
+    if SET[finding.name] then
+      return false, finding.name
+    end
+  end
+  return true
+end
+
+return health

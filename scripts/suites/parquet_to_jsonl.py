@@ -1,0 +1,13 @@
+"""Prints the rows of a Parquet file as JSON lines. Ends with 3 where pyarrow is missing."""
+
+import json
+import sys
+
+try:
+    import pyarrow.parquet as parquet
+except ImportError:
+    sys.exit(3)
+
+for batch in parquet.ParquetFile(sys.argv[1]).iter_batches():
+    for row in batch.to_pylist():
+        print(json.dumps(row, default=str))
