@@ -1,85 +1,66 @@
--- Makes a suite of tasks: composes operators, filters by execution, writes one Python file a task and tasks.jsonl.
+-- Makes a suite of tasks: crawls the installed PyTorch for operators, stacks up to five, drops what teaches nothing with
+-- a reason each, mends what answers without work pass, and writes task files, tasks.jsonl, quarantine.jsonl and tables.
 --
--- Departures from the paper: operators come from a table, composition is random (see recipes/stages/synthesize.lua).
+--   ./khost recipes/synthesize.lua --set count=200
+--
+-- Departures from the paper: chance composes unless a policy is named; without transformers installed its share of the
+-- mix goes to the other depths.
 
 local args = require "lib.args"
-local compose = require "synthesis.compose"
-local filter = require "synthesis.filter"
-local fs = require "khost.fs"
-local json = require "khost.json"
-local judging = require "evaluation.judging"
-local log = require "khost.log"
-local pipeline = require "lib.pipeline"
-local progress = require "khost.progress"
-local random = require "lib.random"
-local sched = require "khost.sched"
-local tables = require "evaluation.table"
-local config = require "khost.config"
+local making = require "synthesis.making"
 
 local OPTIONS = {
-  { name = "--output", kind = "text", required = true, help = "folder for the suite" },
-  { name = "--count", kind = "number", default = 20, help = "candidates that are composed" },
-  { name = "--preset", kind = "text", default = "smoke", help = "its [tasks] say families, lengths, shapes, times" },
-  { name = "--set", kind = "list", help = "override a key: --set tasks.eager_ms=[1,100]" },
+  { name = "--count", kind = "number", default = 200, help = "tasks that are composed" },
+  { name = "--output", kind = "text", help = "folder for the suite (default: suites/synthesized-COUNT-SEED)" },
+  { name = "--evaluation", kind = "list", help = "suite that no task may resemble; may be repeated" },
+  { name = "--rubric", kind = "text", default = "rubrics.admission", help = "module that says what is kept" },
+  { name = "--eager-ms", kind = "text", default = "1,100", help = "least and most eager time" },
+  { name = "--similarity", kind = "number", default = 0.9, help = "most, to any evaluation task" },
+  { name = "--jobs", kind = "number", default = 2, help = "tasks measured at once" },
+  { name = "--timeout", kind = "number", default = 120, help = "seconds of one stage of one task" },
+  { name = "--target", kind = "text", default = "cpu", help = "cpu" },
+  { name = "--no-compile", kind = "flag", help = "leave torch.compile out" },
+  { name = "--no-repair", kind = "flag", help = "quarantine at once what answers without work pass" },
+  { name = "--set", kind = "list", help = "the same as --KEY VALUE: --set count=200" },
   { name = "--seed", kind = "number", default = 1, help = "of every draw" },
 }
 local ABOUT = { name = "recipes/synthesize.lua", summary = "makes a suite of tasks" }
 
-local function candidates(c, seed, count)
-  local stream, list, taken = random.stream("suite " .. seed), {}, {}
-  for _ = 1, 1000 * count do
-    local task = compose.task(stream, { families = c.families, length = c.length, shapes = c.shapes })
-    if not taken[task.chain] then
-      taken[task.chain] = true
-      list[#list + 1] = task
-      if #list == count then
-        break
-      end
+-- `--set count=200` is `--count 200`.
+local function unfolded(list)
+  local out, index = {}, 1
+  while index <= #list do
+    local word, value = list[index], list[index]:match("^%-%-set=(.*)$")
+    if word == "--set" then
+      index = index + 1
+      value = list[index] or args.misuse("--set: a value is missing")
     end
+    if value then
+      local key, rest = value:match("^([%w_%-]+)=(.*)$")
+      if not key then
+        args.misuse(("--set %s: KEY=VALUE expected"):format(value))
+      end
+      out[#out + 1], out[#out + 2] = "--" .. key:gsub("_", "-"), rest
+    else
+      out[#out + 1] = word
+    end
+    index = index + 1
   end
-  return list
-end
-
-local function admit(judge, task, c)
-  local facts, _, code = judge:admit(task)
-  if not facts then
-    return false, code == "bad_task" and "does_not_run" or "judge_failed"
-  end
-  local keep, reason = filter.keep(facts, c)
-  return keep, reason, facts
+  return out
 end
 
 local function run(list)
-  local options = args.parse(OPTIONS, list, ABOUT)
-  local c = config.plain(pipeline.load_config(options))
-  local judge, unavailable = judging.open { jobs = c.judge.jobs, tolerance = c.judge.tolerance }
-  if not judge then
-    args.misuse(unavailable)
+  local options = args.parse(OPTIONS, unfolded(list), ABOUT)
+  if options.target ~= "cpu" then
+    args.misuse(("--target %s: tasks are made and measured on the CPU so far"):format(options.target))
   end
-  assert(fs.mkdirs(options.output))
-  local composed, reasons, lines = candidates(c.tasks, options.seed, options.count), {}, {}
-  local bar = progress.begin("filter", #composed)
-  local results = sched.map(composed, function(task)
-    local keep, reason, facts = admit(judge, task, c.tasks)
-    bar:add(1)
-    return { keep = keep, reason = reason, facts = facts }
-  end, { limit = 4, on_failure = "raise" })
-  bar:finish()
-  judge:close()
-  for index, task in ipairs(composed) do
-    local result = results[index]
-    reasons[result.reason] = (reasons[result.reason] or 0) + 1
-    if result.keep then
-      local name = ("%03d-%s"):format(index, task.name)
-      assert(fs.write(("%s/%s.py"):format(options.output, name), task.source))
-      lines[#lines + 1] = json.encode { name = name, source = task.source, chain = task.chain, family = task.family,
-        eager_s = result.facts.eager_s }
-    end
+  local least, most = options.eager_ms:match("^([%d%.]+),([%d%.]+)$")
+  if not least then
+    args.misuse(("--eager-ms %s: LEAST,MOST expected"):format(options.eager_ms))
   end
-  assert(fs.write(options.output .. "/tasks.jsonl", table.concat(lines, "\n") .. "\n"))
-  local tab = tables.counts("Tasks by reason", "reason", reasons)
-  log.print(tables.text(tab.columns, tab.rows))
-  return 0
+  options.limits = { eager_ms = { tonumber(least), tonumber(most) }, similarity = options.similarity }
+  options.output = options.output or ("suites/synthesized-%d-%d"):format(options.count, options.seed)
+  return making.run(options)
 end
 
 return { name = ABOUT.name, summary = ABOUT.summary, options = OPTIONS, run = run }

@@ -13,15 +13,16 @@ local checking = {}
 -- none fits is too large. timeout_s: of one stage.
 checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 60, compile = false,
   jobs = 2, structure_only = false }
-local TRIES = 2
+-- A process that was lost may have been another task's doing.
+local TRIES, PAUSE_S = 4, 1
 
 --- The judge's question for one task.
 ---@param source string
----@param options table   the fields of checking.DEFAULTS
+---@param options table   the fields of checking.DEFAULTS; `stages` names them instead of the flags
 ---@return table
 function checking.question(source, options)
-  local stages = { "structure" }
-  if not options.structure_only then
+  local stages = options.stages or { "structure" }
+  if not options.stages and not options.structure_only then
     stages[2] = "run"
     stages[3] = options.compile and "compile" or nil
   end
@@ -38,11 +39,12 @@ end
 ---@return table
 function checking.facts(judge, source, options)
   local message, code, facts
-  for _ = 1, TRIES do
+  for attempt = 1, TRIES do
     facts, message, code = judge:request("check", checking.question(source, options))
     if facts then
       return facts
     end
+    sched.sleep(PAUSE_S * attempt)
   end
   return { failure = { stage = "structure", code = code == "gone" and "died" or code or "host", message = message } }
 end

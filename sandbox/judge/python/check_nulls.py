@@ -1,7 +1,7 @@
 """Answers that do no work, tried on a task: what such an answer passes, nobody should be trained or judged on.
 
 Each is made from what a lazy candidate could know: this call's inputs, and inputs and outputs of earlier calls. None
-may read this call's expected outputs, except `constant`, which stands for the best constant there is."""
+reads what this call should return."""
 
 import copy
 
@@ -33,7 +33,7 @@ def zeros(outputs):
 
 
 def constants(outputs):
-    """The middle of the values: no other constant comes closer to all of them."""
+    """The middle of an earlier call's values: no other constant comes closer to all of them."""
     return [((x.min() + x.max()) / 2 if x.is_floating_point() else x.reshape(-1)[0]).expand_as(x) if x.numel() else x
             for x in outputs]
 
@@ -107,7 +107,7 @@ def null_candidates(model, values, outputs, earlier):
     old_values, old_outputs = earlier[0]
     if passes(zeros(outputs), outputs):
         passing.append("zeros")
-    if passes(constants(outputs), outputs):
+    if passes(constants(old_outputs), outputs):
         passing.append("constant")
     if passes(old_outputs, outputs):
         passing.append("previous_output")

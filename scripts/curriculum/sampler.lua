@@ -1,0 +1,103 @@
+-- Draws training tasks by the weights that a curriculum script gives them: scripts/curriculum/NAME.lua returns
+-- {name, weight = function(task, seen) … end}. `seen` holds the task's latest rewards; a weight is a number of at least
+-- 0, and of two tasks the one with twice the weight is drawn twice as often.
+
+local sampler = {}
+
+local Sampler = {}
+Sampler.__index = Sampler
+
+local KEPT = 16  -- rewards a task
+
+---@param script {name: string, weight: fun(task: table, seen: table): number}
+---@param tasks {id: string}[]
+---@param options {range: number[]}   of rewards: {low, high}
+---@return table
+function sampler.open(script, tasks, options)
+  if type(script) ~= "table" or type(script.weight) ~= "function" then
+    error("a curriculum is a table with a function `weight`", 2)
+  end
+  return setmetatable({ script = script, tasks = tasks, range = options.range, rewards = {} }, Sampler)
+end
+
+--- Takes note of a reward; nil (a void episode) teaches nothing about the task.
+---@param id string
+---@param reward number|nil
+function Sampler:record(id, reward)
+  if reward == nil then
+    return
+  end
+  local list = self.rewards[id] or {}
+  self.rewards[id] = list
+  list[#list + 1] = reward
+  if #list > KEPT then
+    table.remove(list, 1)
+  end
+end
+
+local function checked(self, task)
+  local weight = self.script.weight(task, { rewards = self.rewards[task.id] or {}, range = self.range })
+  if type(weight) ~= "number" or not (weight >= 0 and weight < math.huge) then
+    error(("curriculum %s: the weight of task %s is %s, a number of at least 0 expected"):format(
+      tostring(self.script.name), task.id, tostring(weight)), 0)
+  end
+  return weight
+end
+
+--- The weights of all tasks, in their order.
+---@return number[]
+function Sampler:weights()
+  local list = {}
+  for index, task in ipairs(self.tasks) do
+    list[index] = checked(self, task)
+  end
+  return list
+end
+
+--- `count` tasks; none twice before all with a weight were drawn.
+---@param count integer
+---@param stream lib.Random
+---@return table[]
+function Sampler:draw(count, stream)
+  local out, left, total = {}, {}, 0
+  local weights = self:weights()
+  while #out < count do
+    if total <= 1e-12 then
+      total = 0
+      for index, weight in ipairs(weights) do
+        left[index], total = weight, total + weight
+      end
+      if total == 0 then
+        error("curriculum: no task has a weight above 0", 0)
+      end
+    end
+    local at, chosen = stream:number() * total, nil
+    for index = 1, #left do
+      if left[index] > 0 then
+        chosen, at = index, at - left[index]
+        if at < 0 then
+          break
+        end
+      end
+    end
+    out[#out + 1] = self.tasks[chosen]
+    total, left[chosen] = total - left[chosen], 0
+    if total < 1e-9 then
+      total = 0
+    end
+  end
+  return out
+end
+
+--- What a resumed run needs.
+---@return table
+function Sampler:state()
+  return { rewards = self.rewards }
+end
+
+---@param state table
+function Sampler:restore(state)
+  self.rewards = state.rewards or {}
+end
+
+return sampler

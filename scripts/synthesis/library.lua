@@ -1,0 +1,167 @@
+-- The library of seed operators: what the crawl of the installed PyTorch found, as standalone task files and as what the
+-- composer draws from.
+
+local fs = require "khost.fs"
+local json = require "khost.json"
+local tables = require "evaluation.table"
+
+local library = {}
+
+-- Small enough to look at, large enough to run; by number of dimensions.
+library.SIZES = { [2] = { 1024, 1024 }, [3] = { 16, 256, 512 }, [4] = { 16, 32, 64, 64 }, [5] = { 4, 16, 16, 32, 32 } }
+local FIND_SECONDS = 600
+
+--- Asks the judge to crawl. `file`: kept there and read again.
+---@async
+---@param judge khost.Judge
+---@param file? string
+---@param what? "torch"|"transformers"
+---@return table|nil found, string? message, string? code   {operators, skipped, torch}
+function library.find(judge, file, what)
+  local text = file and fs.read(file)
+  local known = text and json.decode(text)
+  if type(known) == "table" then
+    return known
+  end
+  local found, message, code = judge:request("crawl", { request = { find = what or "torch" }, timeout_s = FIND_SECONDS })
+  if found and file then
+    assert(fs.write(file, json.encode(found)))
+  end
+  return found, message, code
+end
+
+--- A Python literal.
+---@param value any
+---@return string
+function library.python(value)
+  if type(value) == "table" then
+    local parts = {}
+    for index, item in ipairs(value) do
+      parts[index] = library.python(item)
+    end
+    return "[" .. table.concat(parts, ", ") .. "]"
+  elseif type(value) == "boolean" then
+    return value and "True" or "False"
+  elseif type(value) == "string" then
+    return ("%q"):format(value)
+  elseif value == math.floor(value) and math.abs(value) < 2 ^ 53 then
+    return ("%d"):format(value)
+  end
+  return ("%.6g"):format(value)
+end
+
+local function keywords(values)
+  local names, parts = {}, {}
+  for name in pairs(values) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for index, name in ipairs(names) do
+    parts[index] = ("%s=%s"):format(name, library.python(values[name]))
+  end
+  return table.concat(parts, ", ")
+end
+
+---@class (exact) OperatorUse
+---@field operator table
+---@field values table<string, any>   arguments as drawn; those that are bound have no value yet
+
+--- The lines of one use on a tensor of a size: for __init__ (nil for a function) and the expression in forward.
+---@param use OperatorUse
+---@param size integer[]
+---@param member string     name of the submodule
+---@param operand string
+---@return string|nil init, string expression
+function library.lines(use, size, member, operand)
+  local values = {}
+  for name, value in pairs(use.values) do
+    values[name] = value
+  end
+  for name, dimension in pairs(use.operator.bound or {}) do
+    values[name] = dimension == -1 and size[#size] or size[dimension + 1]
+  end
+  local text = keywords(values)
+  if use.operator.form == "function" then
+    local call = use.operator.call:gsub("{x}", operand)
+    return nil, (call:gsub("{arguments}", function() return text ~= "" and ", " .. text or "" end))
+  end
+  local init = ("self.%s = %s(%s)"):format(member, use.operator.name, text)
+  if use.operator.category == "batchnorm" then
+    -- Fresh statistics would make it nothing in evaluation.
+    init = init .. ("\n        nn.init.uniform_(self.%s.running_mean, -0.5, 0.5)\n        nn.init.uniform_(self.%s."
+      .. "running_var, 0.5, 1.5)"):format(member, member)
+  end
+  return init, (use.operator.call:gsub("{m}", "self." .. member):gsub("{x}", operand))
+end
+
+local INPUTS = { any = "torch.randn(%s)", bounded = "torch.rand(%s) * 2 - 1", positive = "torch.rand(%s) * 2 + 0.5",
+  unit = "torch.rand(%s) * 0.9 + 0.05" }
+
+--- The task file of a chain of uses. `sizes[i]` is the size that use i is applied to.
+---@param uses OperatorUse[]
+---@param sizes integer[][]
+---@param needs string      which values the input has: any, bounded, positive, unit
+---@return string
+function library.source(uses, sizes, needs)
+  local init, body, operand = {}, {}, "x"
+  for index, use in ipairs(uses) do
+    local member = ("%s_%d"):format(use.operator.name:match("[%w_]+$"):lower(), index)
+    local line, expression = library.lines(use, sizes[index], member, operand)
+    if line then
+      init[#init + 1] = "        " .. line .. "\n"
+    end
+    body[index] = ("        x = %s\n"):format(expression)
+    operand = "x"
+  end
+  return table.concat { "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n",
+    "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n", table.concat(init),
+    "\n    def forward(self, x):\n", table.concat(body), "        return x\n\n\ndef get_inputs():\n    return [",
+    INPUTS[needs]:format(table.concat(sizes[1], ", ")), "]\n\n\ndef get_init_inputs():\n    return []\n" }
+end
+
+--- The first legal value of every required argument.
+---@param case table
+---@return table<string, any>
+function library.defaults(case)
+  local values = {}
+  for name, legal in pairs(case.legal) do
+    values[name] = legal[1]
+  end
+  return values
+end
+
+--- One standalone task for each operator, on the first input that fits.
+---@param found table
+---@return {name: string, source: string, category: string}[]
+function library.tasks(found)
+  local list = {}
+  for index, operator in ipairs(found.operators) do
+    local case = operator.cases[1]
+    list[index] = { name = operator.name:gsub("%.", "_"), category = operator.category,
+      source = operator.task or library.source({ { operator = operator, values = library.defaults(case) } },
+        { library.SIZES[#case.size] }, case.needs) }
+  end
+  return list
+end
+
+local function prefix(reason)
+  return reason:match("^same_as_") and "same_as_another" or reason:match("^argument_") and "unknown_argument" or reason
+end
+
+--- Counts by form and category, and skipped ones by reason.
+---@param found table
+---@return {title: string, columns: string[], rows: string[][]}[]
+function library.tables(found)
+  local categories, reasons = {}, {}
+  for _, operator in ipairs(found.operators) do
+    local key = ("%s, %s"):format(operator.form, operator.category)
+    categories[key] = (categories[key] or 0) + 1
+  end
+  for _, reason in pairs(found.skipped) do
+    reasons[prefix(reason)] = (reasons[prefix(reason)] or 0) + 1
+  end
+  return { tables.counts("Seed operators", "form, category", categories),
+    tables.counts("Left out", "reason", reasons) }
+end
+
+return library

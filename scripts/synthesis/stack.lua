@@ -1,0 +1,275 @@
+-- Stacks one to five crawled operators into a layer, by a seed: each next operator fits the shape and the values that
+-- the one before gives. Shapes are not guessed: the judge's structure check says what each proposal returns.
+--
+-- Depths follow the paper's table 3; a policy that composes instead of chance goes through the same checks
+-- (synthesis/ask.lua).
+
+local library = require "synthesis.library"
+local random = require "lib.random"
+
+local stack = {}
+
+-- Table 3 of the paper: percent of tasks by number of torch operators, and single operators of transformers.
+stack.MIX = { 3.19, 75.11, 8.95, 2.88, 1.53, transformers = 8.33 }
+
+-- How often a kind of operator is drawn, against the others that fit.
+local WEIGHTS = { pointwise = 3, activation = 4, reduction = 2, shape = 1, pooling = 2, padding = 0.5, conv = 3,
+  batchnorm = 2, normalization = 3, instancenorm = 1, linear = 4, rnn = 0.5, transformer = 0.5, upsampling = 1,
+  pixelshuffle = 0.5, channelshuffle = 0.3, flatten = 0.3, fold = 0.2 }
+-- What the CPU target is reckoned to do, for sizes by time; the filter measures.
+stack.BUDGET = { seconds = { 0.002, 0.05 }, flops_per_s = 1.5e10, bytes_per_s = 4e9, peak_bytes = 128 * 2 ^ 20 }
+local TRIES, BATCH, GROWTH = 40, 64, 2
+
+-- Values of the left are also values of the right.
+local FITS = { any = { any = true }, bounded = { any = true, bounded = true },
+  positive = { any = true, positive = true },
+  unit = { any = true, bounded = true, positive = true, unit = true } }
+
+--- How many tasks of each depth; largest remainders, so that they add up.
+---@param count integer
+---@param mix? table          stack.MIX
+---@param transformers? boolean   whether such operators are there; without them their share goes to the others
+---@return table<integer|string, integer>
+function stack.shares(count, mix, transformers)
+  mix = mix or stack.MIX
+  local keys, sum = { 1, 2, 3, 4, 5 }, 0
+  if transformers and mix.transformers then
+    keys[6] = "transformers"
+  end
+  for _, key in ipairs(keys) do
+    sum = sum + (mix[key] or 0)
+  end
+  local out, left, rest = {}, count, {}
+  for index, key in ipairs(keys) do
+    local exact = count * (mix[key] or 0) / sum
+    out[key] = math.floor(exact)
+    left = left - out[key]
+    rest[index] = { key = key, part = exact - out[key], index = index }
+  end
+  table.sort(rest, function(a, b) return a.part > b.part or a.part == b.part and a.index < b.index end)
+  for i = 1, left do
+    out[rest[i].key] = out[rest[i].key] + 1
+  end
+  return out
+end
+
+local function case_of(operator, dimensions, gives)
+  for _, case in ipairs(operator.cases) do
+    if #case.size == dimensions and FITS[gives][case.needs] then
+      return case
+    end
+  end
+end
+
+-- Operators that fit, with the weight of their category shared among them.
+local function fitting(operators, size, gives, before)
+  local list, members = {}, {}
+  for _, operator in ipairs(operators) do
+    local case = operator ~= before and case_of(operator, #size, gives)
+    if case then
+      list[#list + 1] = { operator = operator, case = case }
+      members[operator.category] = (members[operator.category] or 0) + 1
+    end
+  end
+  local total = 0
+  for _, item in ipairs(list) do
+    item.weight = (WEIGHTS[item.operator.category] or 1) / members[item.operator.category]
+    total = total + item.weight
+  end
+  return list, total
+end
+
+local function pick(list, total, stream)
+  local at = stream:number() * total
+  for _, item in ipairs(list) do
+    at = at - item.weight
+    if at <= 0 then
+      return item
+    end
+  end
+  return list[#list]
+end
+
+local function draw_values(case, stream)
+  local names, values = {}, {}
+  for name in pairs(case.legal) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    values[name] = stream:pick(case.legal[name])
+  end
+  return values
+end
+
+local function begin(depth, stream)
+  local dimensions = stream:pick { 2, 2, 3, 3, 4, 4, 4, 5 }
+  local size = {}
+  for index, n in ipairs(library.SIZES[dimensions]) do
+    size[index] = n
+  end
+  return { depth = depth, uses = {}, sizes = { size }, needs = nil, gives = "any", stream = stream, tries = 0 }
+end
+
+-- The next proposal of a task that is not finished; nil when nothing fits.
+local function propose(task, operators)
+  local size = task.sizes[#task.uses + 1]
+  local last = task.uses[#task.uses]
+  -- The first operator chooses what the input is drawn from.
+  local gives = #task.uses == 0 and "unit" or task.gives
+  local list, total = fitting(operators, size, gives, last and last.operator)
+  if #list == 0 then
+    return nil
+  end
+  local item = pick(list, total, task.stream)
+  local use = { operator = item.operator, values = draw_values(item.case, task.stream), gives = item.case.gives,
+    needs = item.case.needs }
+  local uses = {}
+  for index, old in ipairs(task.uses) do
+    uses[index] = old
+  end
+  uses[#uses + 1] = use
+  return { use = use, uses = uses, source = library.source(uses, task.sizes, uses[1].needs) }
+end
+
+local function reckoned_seconds(facts, budget)
+  return facts.flops / budget.flops_per_s + 8 * facts.elements / budget.bytes_per_s
+end
+
+-- Takes a proposal over when the judge's answer says that it works and keeps within the budget.
+local function settle(task, proposal, facts, budget)
+  task.tries = task.tries + 1
+  local out = not facts.error and facts.outputs[1]
+  if not out or #facts.outputs ~= 1 or facts.peak_bytes > budget.peak_bytes
+    or reckoned_seconds(facts, budget) > budget.seconds[2] or #facts.unused_parameters > 0 then
+    return false
+  end
+  local elements = 1
+  for _, n in ipairs(out.size) do
+    elements = elements * n
+  end
+  local last = #proposal.uses == task.depth
+  -- What shrinks to nothing early leaves the rest of the stack without work.
+  if out.dtype ~= "float32" or #out.size == 0 or elements < (last and 16 or 4096) then
+    return false
+  end
+  task.uses, task.facts = proposal.uses, facts
+  task.sizes[#task.uses + 1] = out.size
+  task.gives = proposal.use.gives
+  return true
+end
+
+local function describe(task)
+  local names = {}
+  for index, use in ipairs(task.uses) do
+    names[index] = use.operator.name
+  end
+  return { name = table.concat(names, "_"):gsub("[%.]", "_"):gsub("torch_", ""):gsub("nn_", ""), depth = task.depth,
+    chain = table.concat(names, " "), source = library.source(task.uses, task.sizes, task.uses[1].needs),
+    size = task.sizes[1], reckoned_s = task.reckoned_s }
+end
+
+-- Asks for all proposals at once, in portions that fit one question.
+local function probe_all(probe, proposals)
+  local sources, facts = {}, {}
+  for index, proposal in ipairs(proposals) do
+    sources[index] = proposal.source
+  end
+  for from = 1, #sources, BATCH do
+    local part = {}
+    for index = from, math.min(#sources, from + BATCH - 1) do
+      part[#part + 1] = sources[index]
+    end
+    for _, answer in ipairs(probe(part)) do
+      facts[#facts + 1] = answer
+    end
+  end
+  return facts
+end
+
+-- A larger leading dimension while the reckoned time is below the budget.
+local function grow(tasks, probe, budget)
+  local growing = {}
+  for _, task in ipairs(tasks) do
+    task.reckoned_s = reckoned_seconds(task.facts, budget)
+    growing[#growing + 1] = task.reckoned_s < budget.seconds[1] and task or nil
+  end
+  while #growing > 0 do
+    local proposals, still = {}, {}
+    for index, task in ipairs(growing) do
+      local sizes = { { unpack(task.sizes[1]) } }
+      sizes[1][1] = sizes[1][1] * GROWTH
+      for i = 2, #task.sizes do
+        sizes[i] = task.sizes[i]
+      end
+      proposals[index] = { sizes = sizes, source = library.source(task.uses, sizes, task.uses[1].needs) }
+    end
+    for index, facts in ipairs(probe_all(probe, proposals)) do
+      local task = growing[index]
+      local seconds = not facts.error and reckoned_seconds(facts, budget)
+      if seconds and seconds <= budget.seconds[2] and facts.peak_bytes <= budget.peak_bytes
+        and seconds > task.reckoned_s then
+        task.sizes[1], task.facts, task.reckoned_s = proposals[index].sizes[1], facts, seconds
+        still[#still + 1] = seconds < budget.seconds[1] and task or nil
+      end
+    end
+    growing = still
+  end
+end
+
+---@class (exact) StackedTask
+---@field name string
+---@field chain string       operators in order
+---@field depth integer
+---@field source string
+---@field size integer[]     of the input
+---@field reckoned_s number  by the budget's rates
+
+--- Composes tasks of the given depths.
+---@async
+---@param found table                     the library
+---@param depths integer[]                one task each
+---@param seed string|integer
+---@param probe fun(sources: string[]): table[]   facts by shape of task files, or {error}
+---@param options? {budget?: table, progress?: fun(done: integer)}
+---@return StackedTask[] tasks, integer given_up
+function stack.compose(found, depths, seed, probe, options)
+  local budget = options and options.budget or stack.BUDGET
+  local open, done, given_up = {}, {}, 0
+  for index, depth in ipairs(depths) do
+    open[index] = begin(depth, random.stream(("stack %s %d"):format(seed, index)))
+    open[index].index = index
+  end
+  while #open > 0 do
+    local proposals, asked, still = {}, {}, {}
+    for _, task in ipairs(open) do
+      local proposal = task.tries < TRIES and propose(task, found.operators)
+      if proposal then
+        proposals[#proposals + 1], asked[#asked + 1] = proposal, task
+      else
+        given_up = given_up + 1
+      end
+    end
+    for index, facts in ipairs(probe_all(probe, proposals)) do
+      local task = asked[index]
+      settle(task, proposals[index], facts, budget)
+      if #task.uses == task.depth then
+        done[#done + 1] = task
+      else
+        still[#still + 1] = task
+      end
+    end
+    open = still
+    if options and options.progress then
+      options.progress(#done)
+    end
+  end
+  grow(done, probe, budget)
+  table.sort(done, function(a, b) return a.index < b.index end)
+  for index, task in ipairs(done) do
+    done[index] = describe(task)
+  end
+  return done, given_up
+end
+
+return stack

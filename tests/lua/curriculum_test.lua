@@ -1,0 +1,99 @@
+-- curriculum: weights by difficulty and recent reward, and drawing by them.
+local frontier = require "curriculum.frontier"
+local harness = require "tests.lua.harness"
+local random = require "lib.random"
+local sampler = require "curriculum.sampler"
+local uniform = require "curriculum.uniform"
+
+local RANGE = { range = { -1, 3 } }
+
+local function tasks(n)
+  local list = {}
+  for i = 1, n do
+    list[i] = { id = "t" .. i, depth = i }
+  end
+  return list
+end
+
+local function counts(s, draws, key)
+  local by_id = {}
+  for i = 1, draws do
+    local id = s:draw(1, random.stream(key .. i))[1].id
+    by_id[id] = (by_id[id] or 0) + 1
+  end
+  return by_id
+end
+
+return {
+  a_task_with_twice_the_weight_is_drawn_twice_as_often = function()
+    local s = sampler.open({ name = "x", weight = function(task) return task.depth end }, tasks(2), RANGE)
+    local by_id = counts(s, 3000, "w")
+    harness.is_true(math.abs(by_id.t2 / 3000 - 2 / 3) < 0.03, ("t2 came %d times"):format(by_id.t2))
+  end,
+
+  no_task_comes_twice_before_all_came = function()
+    local s = sampler.open(uniform, tasks(5), RANGE)
+    local drawn, seen = s:draw(10, random.stream "all"), {}
+    for index, task in ipairs(drawn) do
+      seen[task.id] = (seen[task.id] or 0) + 1
+      harness.is_true(seen[task.id] <= math.ceil(index / 5), "too early")
+    end
+    for _, task in ipairs(tasks(5)) do
+      harness.expect(seen[task.id], 2)
+    end
+  end,
+
+  a_weight_of_zero_is_never_drawn = function()
+    local s = sampler.open({ name = "x", weight = function(task) return task.depth == 1 and 0 or 1 end }, tasks(3), RANGE)
+    for _, task in ipairs(s:draw(20, random.stream "zero")) do
+      harness.is_true(task.id ~= "t1", "t1 was drawn")
+    end
+  end,
+
+  what_is_half_solved_comes_before_what_is_mastered_or_hopeless = function()
+    local s = sampler.open(frontier, tasks(3), RANGE)
+    for _ = 1, 8 do
+      s:record("t1", 3)
+      s:record("t2", -1)
+    end
+    for i = 1, 8 do
+      s:record("t3", i % 2 == 0 and 3 or -1)
+    end
+    local weights = s:weights()
+    harness.is_true(weights[3] > 0.9 and weights[1] <= 0.1 and weights[2] <= 0.1, table.concat(weights, " "))
+    harness.is_true(weights[1] > 0, "nothing is forgotten")
+  end,
+
+  shallow_stacks_come_first_until_they_were_played = function()
+    local s = sampler.open(frontier, tasks(3), RANGE)
+    local weights = s:weights()
+    harness.is_true(weights[1] > weights[2] and weights[2] > weights[3], table.concat(weights, " "))
+  end,
+
+  void_episodes_teach_nothing_and_old_rewards_fade = function()
+    local s = sampler.open(frontier, tasks(1), RANGE)
+    s:record("t1", nil)
+    harness.expect(s:state().rewards.t1, nil)
+    for _ = 1, 40 do
+      s:record("t1", 1)
+    end
+    harness.expect(#s:state().rewards.t1, 16)
+  end,
+
+  a_restored_sampler_gives_the_same_weights = function()
+    local a, b = sampler.open(frontier, tasks(2), RANGE), sampler.open(frontier, tasks(2), RANGE)
+    a:record("t1", 2)
+    b:restore(a:state())
+    harness.expect(b:weights(), a:weights())
+  end,
+
+  weights_that_are_none_are_errors_that_name_the_task = function()
+    for _, bad in ipairs { -1, 0 / 0, 1 / 0, "x" } do
+      local s = sampler.open({ name = "x", weight = function() return bad end }, tasks(1), RANGE)
+      harness.raises("task t1", s.weights, s)
+    end
+    harness.raises("a function `weight`", sampler.open, {}, tasks(1), RANGE)
+    local none = sampler.open({ name = "x", weight = function() return 0 end }, tasks(1), RANGE)
+    harness.raises("no task has a weight above 0", none.draw, none, 1, random.stream "none")
+  end,
+}
