@@ -21,6 +21,7 @@ local loop = {}
 ---@field status? string
 ---@field seconds number
 ---@field token_count integer
+---@field thought? string       of models that give it apart from the answer
 
 ---@class (exact) AgentEpisode
 ---@field turns Turn[]
@@ -84,7 +85,7 @@ local function step(self, episode, conversation)
     return code == "limit" and "token_limit" or "env_error"
   end
   local turn = { index = #episode.turns + 1, role = "assistant", text = drawn.text, seconds = sched.now() - begin,
-    token_count = drawn.tokens }
+    token_count = drawn.tokens, thought = drawn.thought }
   episode.turns[turn.index] = turn
   local action = meaning(self.policy, drawn)
   if action.kind == "final" then
