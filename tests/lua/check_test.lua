@@ -1,0 +1,105 @@
+-- `suite check` on tasks with planted flaws (tests/tasks): each is found by measurement and costs only itself.
+local checking = require "suites.checking"
+local fs = require "khost.fs"
+local harness = require "tests.lua.harness"
+local health = require "suites.health"
+local judge = require "khost.judge"
+local json = require "khost.json"
+local load = require "suites.load"
+local report = require "suites.report"
+
+local OPTIONS = { memory_mb = 1024, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 20, jobs = 2 }
+
+local function expectation(source)
+  local name, detail = assert(source:match("^# expect: ([^\n]+)")):match("^([%w_]+):? ?(.*)$")
+  return name, detail
+end
+
+local function found(result, name, detail)
+  if name == "sound" then
+    return #result.findings == 0
+  end
+  for _, finding in ipairs(result.findings) do
+    -- Null candidates are findings of one name; fixtures may ask for the candidate alone.
+    if (finding.name == name or finding.name == "null" and finding.detail:find(name, 1, true))
+      and finding.detail:find(detail, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+local function names(result)
+  local list = {}
+  for index, finding in ipairs(result.findings) do
+    list[index] = ("%s(%s)"):format(finding.name, finding.detail:sub(1, 60))
+  end
+  return table.concat(list, " ")
+end
+
+local function temporary(name)
+  local path = ("%s/khost-check-test-%s"):format(fs.env("TMPDIR") or "/tmp", name)
+  fs.remove_tree(path)
+  return path
+end
+
+return {
+  every_planted_flaw_is_found_and_costs_only_itself = function()
+    local tasks = assert(load.suite(fs.root() .. "/tests/tasks"))
+    local folder, process = temporary "planted", assert(judge.open { jobs = OPTIONS.jobs })
+    local results = checking.run(process, tasks, OPTIONS, folder)
+    process:close()
+    local missed = {}
+    for _, result in ipairs(results) do
+      local name, detail = expectation(result.task.source)
+      if not found(result, name, detail) then
+        missed[#missed + 1] = ("%s: %s expected, found %s"):format(result.task.id, name, names(result))
+      end
+    end
+    harness.is_true(#missed == 0, table.concat(missed, "\n"))
+    harness.is_true(#results >= 30, "the fixtures are there")
+    -- Nothing of the machine came out.
+    harness.is_true(not report.jsonl(results):find("root:", 1, true), "a secret was printed")
+
+    -- Again without a judge: every answer was kept.
+    local again = checking.run(setmetatable({}, { __index = function() error("asked again") end }), tasks, OPTIONS, folder)
+    harness.expect(report.csv(again), report.csv(results))
+  end,
+
+  findings_are_read_from_facts_flaws_before_remarks = function()
+    local findings = health.findings { structure = { too_large = true, shrink = { 128, 4 }, unused_parameters = { "w" },
+      unused_inputs = {}, dead_operators = {} }, run = { finite = true, deterministic = false, stateful = true,
+      seeded = true, null_candidates = { "zeros", "constant" }, no_operators = { "relu", "relu" }, idle_modules = {},
+      uniform_axes = {} } }
+    local list = {}
+    for index, finding in ipairs(findings) do
+      list[index] = finding.name .. "=" .. finding.detail
+    end
+    harness.expect(table.concat(list, "; "), "stateful=; null=zeros, constant; no_op_operators=relu; "
+      .. "sliced=measured with 4 of 128 along the leading dimension; unused_parameters=w")
+    harness.expect({ health.verdict(findings) }, { false, "stateful" })
+  end,
+
+  a_lost_judge_is_asked_again_and_a_task_that_always_loses_it_dies = function()
+    local asked = 0
+    local fake = { request = function()
+      asked = asked + 1
+      if asked < 3 then
+        return nil, "the judge died", "gone"
+      end
+      return { structure = {} }
+    end }
+    harness.expect(checking.facts(fake, "x", OPTIONS), { structure = {} })
+    local gone = { request = function() return nil, "the judge died", "gone" end }
+    harness.expect(checking.facts(gone, "x", OPTIONS).failure.code, "died")
+  end,
+
+  a_question_names_stages_and_limits = function()
+    local question = checking.question("s", { memory_mb = 1, budget_mb = 2, flops = 3, elements = 4, timeout_s = 5,
+      compile = true })
+    harness.expect(question.stages, { "structure", "run", "compile" })
+    harness.expect(question.limits, { memory_bytes = 2 ^ 20, most_bytes = 2 ^ 21, most_flops = 3, most_elements = 4 })
+    harness.expect(json.decode(json.encode(checking.question("s", { memory_mb = 1, budget_mb = 1, structure_only = true,
+      stages = nil }).stages)), { "structure" })
+  end,
+}

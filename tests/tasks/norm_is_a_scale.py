@@ -1,0 +1,17 @@
+# expect: null: affine
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x / x.abs().mean(dim=1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.rand(16, 16384)]
+
+
+def get_init_inputs():
+    return []

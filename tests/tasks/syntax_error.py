@@ -1,0 +1,2 @@
+# expect: does_not_load
+class Model(:
