@@ -15,6 +15,7 @@
 
 #include "host/host.h"
 #include "host/modules/modules.h"
+#include "sandbox/quiet.h"
 
 extern char** environ;
 
@@ -70,6 +71,7 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
       ::kill(pid_, SIGKILL);  // jails die with it
       ::waitpid(pid_, nullptr, 0);
       pid_ = 0;
+      sandbox::continue_jails();  // the agents' shells, if it was timing
     }
     boost::system::error_code ignored;
     out_.close(ignored);
@@ -91,7 +93,8 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
     const std::string program = host_.build_dir() + "/khost-judge";
     const std::vector<std::string> words = {program,          "--python", options_.python,
                                             "--root",         host_.root(), "--lease",
-                                            host_.lease_path(), "--jobs", std::to_string(options_.jobs)};
+                                            host_.lease_path(), "--jobs", std::to_string(options_.jobs),
+                                            "--host",         std::to_string(::getpid())};
     std::vector<char*> argv;
     for (const std::string& word : words) {
       argv.push_back(const_cast<char*>(word.c_str()));

@@ -159,7 +159,7 @@ std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes) {
   std::size_t offset = 0;
   for (const std::size_t size : bytes) {
     result.push_back({size, offset});
-    offset = (offset + size + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+    offset = (offset + size + kLayoutAlignment - 1) / kLayoutAlignment * kLayoutAlignment;
   }
   return result;
 }
@@ -183,7 +183,7 @@ Result<Manifest> Manifest::parse(const Json& json) {
     result.storages.push_back({static_cast<std::size_t>(bytes), static_cast<std::size_t>(offset)});
     const std::size_t end = static_cast<std::size_t>(bytes + offset);
     result.region_bytes =
-        std::max(result.region_bytes, (end + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment);
+        std::max(result.region_bytes, (end + kLayoutAlignment - 1) / kLayoutAlignment * kLayoutAlignment);
   }
   result.tree = json["tree"];
   const Status status = TreeReader(result).read(result.tree, "", "", 0);

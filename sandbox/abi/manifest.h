@@ -13,7 +13,9 @@
 
 namespace khost::sandbox {
 
-inline constexpr std::size_t kStorageAlignment = 64;
+inline constexpr std::size_t kStorageAlignment = 64;  // what every storage has
+// What layouts made here give: on a GPU a launcher may count on 256 bytes (khost.h).
+inline constexpr std::size_t kLayoutAlignment = 256;
 
 struct Storage {
   std::size_t bytes = 0;

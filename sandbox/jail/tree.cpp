@@ -16,20 +16,6 @@ namespace {
 
 constexpr int kMostPasses = 200;  // a fork bomb at its process limit is caught up with long before
 
-std::vector<pid_t> children_of(pid_t pid) {
-  std::vector<pid_t> found;
-  std::error_code error;
-  // children belong to the thread that forked them
-  for (const auto& thread :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
-    std::ifstream file(thread.path() / "children");
-    for (pid_t child = 0; file >> child;) {
-      found.push_back(child);
-    }
-  }
-  return found;
-}
-
 // Seconds after boot at which a process began; a large number when it is gone.
 double began_s(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -48,6 +34,20 @@ double began_s(pid_t pid) {
 }
 
 }  // namespace
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> found;
+  std::error_code error;
+  // children belong to the thread that forked them
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t child = 0; file >> child;) {
+      found.push_back(child);
+    }
+  }
+  return found;
+}
 
 void signal_descendants(pid_t root, int signal, double since_s) {
   std::set<pid_t> signalled;

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,6 +44,17 @@ double queue_s(pid_t pid) {
   return total;
 }
 
+// Processor time of all threads of a process, living and dead. Exact for one that stands; a running thread adds its share
+// at the next tick or when it sleeps.
+std::optional<double> processor_s(pid_t pid) {
+  clockid_t clock;
+  timespec used{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
 bool stands(const std::string& thread) {
   std::ifstream file(thread + "/stat");
   std::string line;
@@ -50,70 +62,6 @@ bool stands(const std::string& thread) {
   const auto end = line.rfind(')');
   return end == std::string::npos || end + 2 >= line.size() || strchr("TtZX", line[end + 2]) != nullptr;
 }
-
-}  // namespace
-
-bool Clock::stand_still() {
-  const auto begin = Steady::now();
-  while (since(begin) < kStandTimeout) {
-    bool all = true;
-    each_thread(player_.pid, [&](const std::string& thread) { all = all && stands(thread); });
-    if (all) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(10));
-  }
-  return false;
-}
-
-Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
-  Window window;
-  const double before = queue_s(player_.pid);
-  if (thaw) {
-    player_.page->go.store(seq, std::memory_order_release);
-  }
-  const auto t0 = Steady::now();
-  if (thaw) {
-    sandbox::post_go(*player_.page, seq);
-    player_.thaw();
-  }
-  bool done = false;
-  while (!(done = sandbox::wait_done(*player_.page, seq, std::min(kSlice, timeout_s)))) {
-    window.exit = player_.ended();
-    if (window.exit || since(t0) > timeout_s) {
-      break;
-    }
-  }
-  const auto t1 = Steady::now();
-  window.seconds = std::chrono::duration<double>(t1 - t0).count();
-  if (!done) {
-    window.end = window.exit ? Window::End::gone : Window::End::timeout;
-  }
-  player_.freeze();
-  if (done && !stand_still()) {
-    window.end = Window::End::stuck;
-  }
-  window.freeze_s = since(t1);
-  window.waited_s = std::max(0.0, queue_s(player_.pid) - before);
-  window.status = player_.page->status.load(std::memory_order_relaxed);
-  const char* text = player_.page->message;
-  window.message.assign(text, strnlen(text, sizeof player_.page->message));
-  if (window.end == Window::End::done && window.message.empty() && window.status != 0) {
-    window.message = "status " + std::to_string(window.status);
-  }
-  return window;
-}
-
-void Clock::stop() {
-  player_.freeze();
-  stand_still();
-}
-
-Window Clock::ready(double timeout_s) { return run(sandbox::kReady, timeout_s, false); }
-
-Window Clock::call(double timeout_s) { return run(++seq_, timeout_s, true); }
-
-namespace {
 
 // The cores that this judge was given, by taskset, a cpuset or a scheduler: read once, before anything is pinned.
 const std::vector<int>& own_cores() {
@@ -133,26 +81,146 @@ const std::vector<int>& own_cores() {
   return cores;
 }
 
+cpu_set_t core_set(int first_core, int cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int end = std::min(first_core + cores, static_cast<int>(own_cores().size()));
+  for (int i = first_core; i < end; i++) {
+    CPU_SET(own_cores()[i], &set);
+  }
+  return set;
+}
+
+pid_t thread_number(const std::string& folder) { return atoi(folder.c_str() + folder.rfind('/') + 1); }
+
 }  // namespace
 
+bool Clock::stand_still() {
+  const auto begin = Steady::now();
+  std::optional<double> last = -1;
+  while (since(begin) < kStandTimeout) {
+    bool all = true;
+    each_thread(player_.pid, [&](const std::string& thread) { all = all && stands(thread); });
+    // A thread is shown as stopped a moment before it leaves its core, and only then its time is added.
+    const std::optional<double> used = all ? processor_s(player_.pid) : std::nullopt;
+    const bool settled = all && used == last;
+    last = used;
+    if (settled) {
+      used_s_ = used;
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  return false;
+}
+
+Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
+  Window window;
+  if (thaw && used_s_ && processor_s(player_.pid).value_or(*used_s_) != *used_s_) {
+    window.end = Window::End::ran;
+    return window;
+  }
+  if (thaw && player_.cores > 0) {
+    pin(player_.pid, player_.first_core, player_.cores);
+  }
+  const double before = queue_s(player_.pid);
+  if (thaw) {
+    player_.page->go.store(seq, std::memory_order_release);
+  }
+  const auto t0 = Steady::now();
+  if (thaw) {
+    sandbox::post_go(*player_.page, seq);
+    player_.thaw();
+  }
+  bool done = false;
+  while (!(done = sandbox::wait_done(*player_.page, seq, std::min(kSlice, timeout_s)))) {
+    window.exit = player_.ended();
+    if (window.exit || since(t0) > timeout_s) {
+      break;
+    }
+  }
+  const auto t1 = Steady::now();
+  const double used = processor_s(player_.pid).value_or(0);
+  const std::uint32_t stamp = sandbox::clock_stamp() - player_.page->stamp.load(std::memory_order_relaxed);
+  window.seconds = std::chrono::duration<double>(t1 - t0).count();
+  window.reply_s = std::max(0.0, stamp * 1e-9 - since(t1));
+  if (!done) {
+    window.end = window.exit ? Window::End::gone : Window::End::timeout;
+  }
+  player_.freeze();
+  if (done && !stand_still()) {
+    window.end = Window::End::stuck;
+  }
+  window.freeze_s = since(t1);
+  window.late_s = std::clamp(used_s_.value_or(used) - used, 0.0, window.freeze_s);
+  if (window.end == Window::End::done && thaw && !in_place()) {
+    window.end = Window::End::escaped;
+  }
+  window.waited_s = std::max(0.0, queue_s(player_.pid) - before);
+  window.status = player_.page->status.load(std::memory_order_relaxed);
+  const char* text = player_.page->message;
+  window.message.assign(text, strnlen(text, sizeof player_.page->message));
+  if (window.end == Window::End::done && window.message.empty() && window.status != 0) {
+    window.message = "status " + std::to_string(window.status);
+  }
+  return window;
+}
+
+bool Clock::in_place() {
+  if (player_.cores == 0 || core_count() < 2) {
+    return true;
+  }
+  const cpu_set_t wanted = core_set(player_.first_core, player_.cores);
+  bool all = true;
+  each_thread(player_.pid, [&](const std::string& thread) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    all = all && (sched_getaffinity(thread_number(thread), sizeof set, &set) != 0 || CPU_EQUAL(&set, &wanted));
+  });
+  return all;
+}
+
+void Clock::stop() {
+  player_.freeze();
+  stand_still();
+}
+
+Window Clock::ready(double timeout_s) { return run(sandbox::kReady, timeout_s, false); }
+
+Window Clock::call(double timeout_s) { return run(++seq_, timeout_s, true); }
+
 int core_count() { return static_cast<int>(own_cores().size()); }
+
+int subject_core() { return core_count() > 1 ? 1 : 0; }
+int subject_cores(int threads) { return std::max(1, std::min(threads, core_count() - 1)); }
 
 void pin(pid_t pid, int first_core, int cores) {
   if (core_count() < 2) {
     return;
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int i = first_core; i < std::min(first_core + cores, core_count()); i++) {
-    CPU_SET(own_cores()[i], &set);
+  const cpu_set_t set = core_set(first_core, cores);
+  each_thread(pid, [&](const std::string& thread) { sched_setaffinity(thread_number(thread), sizeof set, &set); });
+}
+
+void pin_thread(int core) {
+  const cpu_set_t set = core_set(core, 1);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+OffTheCores::OffTheCores(int first_core, int cores) {
+  cpu_set_t mine = core_set(0, core_count());
+  const cpu_set_t theirs = core_set(first_core, cores);
+  CPU_XOR(&mine, &mine, &theirs);  // theirs are among mine
+  moved_ = core_count() > 1 && CPU_COUNT(&mine) > 0;
+  if (moved_) {
+    each_thread(getpid(), [&](const std::string& thread) { sched_setaffinity(thread_number(thread), sizeof mine, &mine); });
   }
-  if (pid == 0) {
-    sched_setaffinity(0, sizeof set, &set);
-    return;
+}
+
+OffTheCores::~OffTheCores() {
+  if (moved_) {
+    pin(getpid(), 0, core_count());
   }
-  each_thread(pid, [&](const std::string& thread) {
-    sched_setaffinity(atoi(thread.substr(thread.rfind('/') + 1).c_str()), sizeof set, &set);
-  });
 }
 
 bool undisturbed(const Window& window) { return window.waited_s <= 20e-6 + 0.01 * window.seconds; }

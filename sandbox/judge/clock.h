@@ -1,6 +1,10 @@
 // The judge's clock on the CPU. A subject runs only inside a window: while it is frozen the judge writes inputs and
 // state and poisons the outputs; the thaw is t0, the acknowledgement t1, then it is frozen again and stands before
 // anything is read. The judge sleeps in futex(2) and never spins. One thread at a time.
+//
+// A stop can be put off by whoever wants to work on behind his acknowledgement (SIGCONT to itself, an idle main thread),
+// and a stopped process can be woken by a signal that it ordered before. So the time that it still used after t1 is part
+// of the window's result, and a window does not open on a process that used any while it was to stand.
 #pragma once
 
 #include <sys/types.h>
@@ -22,14 +26,24 @@ struct Player {
   std::function<void()> freeze;
   std::function<void()> thaw;
   std::function<std::optional<sandbox::Exit>()> ended;  // the exit once it is gone
+  int first_core = 0, cores = 0;                        // where it may run, as for pin(); 0 cores: anywhere
 };
 
 struct Window {
-  enum class End { done, timeout, gone, stuck };
+  enum class End {
+    done,
+    timeout,
+    gone,
+    stuck,    // it cannot be stopped
+    ran,      // it used the processor while it was to stand; the window did not open
+    escaped,  // a thread of it left the cores that it was given
+  };
   End end = End::done;
   double seconds = 0;
   double waited_s = 0;        // time on the run queue of all its threads: the core was not free
   double freeze_s = 0;        // from the acknowledgement until every thread stood
+  double late_s = 0;          // processor time after the acknowledgement, at most freeze_s
+  double reply_s = 0;         // from the stamp of the acknowledgement to t1; of use where the subject is trusted
   std::uint32_t status = 0;   // what the launcher returned, by its own account
   std::string message;
   std::optional<sandbox::Exit> exit;
@@ -49,14 +63,32 @@ class Clock {
  private:
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
   bool stand_still();
+  bool in_place();
   Player player_;
+  std::optional<double> used_s_;  // processor time of the subject when it came to stand
   std::uint32_t seq_ = sandbox::kReady;
 };
 
-// Keeps this process (0) or another one on some of the cores that this process was given when it started, counted from
-// the first of them; without effect where there is only one.
+// Keeps all threads of a process on some of the cores that this process was given when it started, counted from the
+// first of them; without effect where there is only one.
 void pin(pid_t pid, int first_core, int cores);
+void pin_thread(int core);  // the calling one
 int core_count();
+// Where subjects run: all cores but the first, as many as they have threads; the only one where there is one.
+int subject_core();
+int subject_cores(int threads);
+
+// Keeps the threads of this process off the cores of a subject for as long as it lives.
+class OffTheCores {
+ public:
+  OffTheCores(int first_core, int cores);
+  OffTheCores(const OffTheCores&) = delete;
+  OffTheCores& operator=(const OffTheCores&) = delete;
+  ~OffTheCores();
+
+ private:
+  bool moved_ = false;
+};
 
 // Whether a window's time is the subject's own: less than 1 % of it (and 20 us) was spent waiting for a core.
 bool undisturbed(const Window& window);

@@ -13,6 +13,8 @@ using sandbox::TensorLeaf;
 
 namespace {
 
+constexpr std::int64_t kExamples = 4;
+
 float from_bits(std::uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
@@ -93,30 +95,51 @@ void each(const TensorLeaf& leaf, F body) {
   }
 }
 
+// Counts a wrong element; the place of the first few is worked out later, from the flat index.
+struct Wrong {
+  Mismatch result;
+  std::vector<std::int64_t> flats;
+
+  void add(std::int64_t flat, double got, double expected) {
+    if (result.count++ < kExamples) {
+      flats.push_back(flat);
+      result.examples.push_back({{}, got, expected});
+    }
+    const double difference = std::abs(got - expected);
+    if (!(difference <= result.largest)) {
+      result.largest = difference;
+    }
+  }
+
+  std::optional<Mismatch> finish(const TensorLeaf& leaf) {
+    if (result.count == 0) {
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < flats.size(); i++) {
+      result.examples[i].at = position(leaf, flats[i]);
+    }
+    result.at = result.examples[0].at;
+    result.got = result.examples[0].got;
+    result.expected = result.examples[0].expected;
+    return std::move(result);
+  }
+};
+
 // The reference's outputs are contiguous; the candidate's may be strided.
 template <class Kind>
 std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
                                        const std::byte* e, const Tolerance& tolerance) {
-  Mismatch result;
-  std::int64_t first = -1;
+  Wrong wrong;
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const double a = Kind::get(g + offset * static_cast<std::int64_t>(Kind::size));
     const double b = Kind::get(e + (expected.offset + flat) * static_cast<std::int64_t>(Kind::size));
     // In this form every comparison with NaN fails; infinities are equal only to themselves.
     const bool right = std::isfinite(b) ? std::abs(a - b) <= tolerance.atol + tolerance.rtol * std::abs(b) : a == b;
     if (!right) {
-      if (result.count++ == 0) {
-        first = flat;
-        result.got = a;
-        result.expected = b;
-      }
+      wrong.add(flat, a, b);
     }
   });
-  if (result.count == 0) {
-    return std::nullopt;
-  }
-  result.at = position(got, first);
-  return result;
+  return wrong.finish(got);
 }
 
 double integer_value(const std::byte* at, const std::string& dtype, std::size_t size) {
@@ -132,22 +155,15 @@ double integer_value(const std::byte* at, const std::string& dtype, std::size_t 
 std::optional<Mismatch> compare_exact(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
                                       const std::byte* e) {
   const std::size_t size = sandbox::dtype_bytes(got.dtype);
-  Mismatch result;
-  std::int64_t first = -1;
+  Wrong wrong;
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const std::byte* a = g + static_cast<std::size_t>(offset) * size;
     const std::byte* b = e + static_cast<std::size_t>(expected.offset + flat) * size;
-    if (std::memcmp(a, b, size) != 0 && result.count++ == 0) {
-      first = flat;
-      result.got = integer_value(a, got.dtype, size);
-      result.expected = integer_value(b, got.dtype, size);
+    if (std::memcmp(a, b, size) != 0) {
+      wrong.add(flat, integer_value(a, got.dtype, size), integer_value(b, got.dtype, size));
     }
   });
-  if (result.count == 0) {
-    return std::nullopt;
-  }
-  result.at = position(got, first);
-  return result;
+  return wrong.finish(got);
 }
 
 std::uint64_t next(std::uint64_t& state) {
@@ -177,43 +193,84 @@ Result<std::vector<Tolerance>> tolerances(const std::string& name, std::size_t o
   return result;
 }
 
-std::string Mismatch::text() const {
-  std::ostringstream out;
+namespace {
+
+void write_place(std::ostream& out, const std::string& output, const std::vector<std::int64_t>& at) {
   out << "output" << (output.empty() ? "" : " " + output) << "[";
   for (std::size_t i = 0; i < at.size(); i++) {
     out << (i > 0 ? ", " : "") << at[i];
   }
+  out << "]";
+}
+
+std::optional<Mismatch> compare_leaf(const TensorLeaf& mine, const std::byte* g, const TensorLeaf& theirs,
+                                     const std::byte* e, const Tolerance& tolerance) {
+  if (mine.dtype == "float32") {
+    return compare_floats<Single>(mine, g, theirs, e, tolerance);
+  }
+  if (mine.dtype == "float64") {
+    return compare_floats<Double>(mine, g, theirs, e, tolerance);
+  }
+  if (mine.dtype == "float16") {
+    return compare_floats<Half>(mine, g, theirs, e, tolerance);
+  }
+  if (mine.dtype == "bfloat16") {
+    return compare_floats<Brain>(mine, g, theirs, e, tolerance);
+  }
+  return compare_exact(mine, g, theirs, e);
+}
+
+std::vector<Mismatch> compare_up_to(std::size_t most, const Manifest& got, const std::byte* got_memory,
+                                    const Manifest& expected, const std::byte* expected_memory,
+                                    const std::vector<Tolerance>& tolerance) {
+  std::vector<Mismatch> found;
+  for (std::size_t i = 0; i < expected.tensors.size() && found.size() < most; i++) {
+    const TensorLeaf& mine = got.tensors[i];
+    const TensorLeaf& theirs = expected.tensors[i];
+    std::optional<Mismatch> wrong =
+        compare_leaf(mine, got_memory + got.storages[mine.storage].offset, theirs,
+                     expected_memory + expected.storages[theirs.storage].offset, tolerance[i]);
+    if (wrong) {
+      wrong->output = theirs.path;
+      wrong->total = theirs.count();
+      found.push_back(std::move(*wrong));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string Mismatch::text() const {
+  std::ostringstream out;
   out.precision(8);
-  out << "] is " << got << ", expected " << expected << "; " << count << " of " << total << " elements are wrong";
+  write_place(out, output, at);
+  out << " is " << got << ", expected " << expected << "; " << count << " of " << total << " elements are wrong";
+  return out.str();
+}
+
+std::string Mismatch::report() const {
+  std::ostringstream out;
+  out.precision(8);
+  out << "output" << (output.empty() ? "" : " " + output) << ": " << count << " of " << total
+      << " elements are wrong, the largest difference is " << largest << "\n";
+  for (const Example& example : examples) {
+    out << "  ";
+    write_place(out, output, example.at);
+    out << " is " << example.got << ", expected " << example.expected << "\n";
+  }
   return out.str();
 }
 
 std::optional<Mismatch> compare(const Manifest& got, const std::byte* got_memory, const Manifest& expected,
                                 const std::byte* expected_memory, const std::vector<Tolerance>& tolerance) {
-  for (std::size_t i = 0; i < expected.tensors.size(); i++) {
-    const TensorLeaf& mine = got.tensors[i];
-    const TensorLeaf& theirs = expected.tensors[i];
-    const std::byte* g = got_memory + got.storages[mine.storage].offset;
-    const std::byte* e = expected_memory + expected.storages[theirs.storage].offset;
-    std::optional<Mismatch> found;
-    if (mine.dtype == "float32") {
-      found = compare_floats<Single>(mine, g, theirs, e, tolerance[i]);
-    } else if (mine.dtype == "float64") {
-      found = compare_floats<Double>(mine, g, theirs, e, tolerance[i]);
-    } else if (mine.dtype == "float16") {
-      found = compare_floats<Half>(mine, g, theirs, e, tolerance[i]);
-    } else if (mine.dtype == "bfloat16") {
-      found = compare_floats<Brain>(mine, g, theirs, e, tolerance[i]);
-    } else {
-      found = compare_exact(mine, g, theirs, e);
-    }
-    if (found) {
-      found->output = theirs.path;
-      found->total = theirs.count();
-      return found;
-    }
-  }
-  return std::nullopt;
+  auto found = compare_up_to(1, got, got_memory, expected, expected_memory, tolerance);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
+std::vector<Mismatch> compare_all(const Manifest& got, const std::byte* got_memory, const Manifest& expected,
+                                  const std::byte* expected_memory, const std::vector<Tolerance>& tolerance) {
+  return compare_up_to(expected.tensors.size(), got, got_memory, expected, expected_memory, tolerance);
 }
 
 void poison(const Manifest& outputs, std::byte* memory, std::size_t bytes, std::uint64_t seed) {

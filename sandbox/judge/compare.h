@@ -41,13 +41,25 @@ struct Mismatch {
   double expected = 0;
   std::int64_t count = 0;   // wrong elements of this output
   std::int64_t total = 0;
-  std::string text() const;
+  struct Example {
+    std::vector<std::int64_t> at;
+    double got = 0, expected = 0;
+  };
+  std::vector<Example> examples;  // the first few; the first of them is `at`, `got`, `expected`
+  double largest = 0;             // difference among the wrong elements; NaN when one is none
+  std::string text() const;       // one line
+  std::string report() const;     // several, for whoever wrote the kernel
 };
 
 // Both manifests were matched (sandbox/abi/plan.h: match_outputs); the memory is the regions'.
 std::optional<Mismatch> compare(const sandbox::Manifest& got, const std::byte* got_memory,
                                 const sandbox::Manifest& expected, const std::byte* expected_memory,
                                 const std::vector<Tolerance>& tolerance);
+
+// The same for every output that is wrong, in order.
+std::vector<Mismatch> compare_all(const sandbox::Manifest& got, const std::byte* got_memory,
+                                  const sandbox::Manifest& expected, const std::byte* expected_memory,
+                                  const std::vector<Tolerance>& tolerance);
 
 // Overwrites an output region with noise that knows nothing of the expected values; bytes of booleans become neither
 // 0 nor 1.

@@ -1,4 +1,8 @@
-// One evaluation from files to verdict; single use, one thread.
+// One evaluation from files to verdict; single use, one thread. The steps: open the task, build, plan, verify on sets,
+// time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
+//
+// evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
+// evaluation_time.cpp: blocks, baselines, the decision. feedback.cpp: the texts for an agent.
 #pragma once
 
 #include <memory>
@@ -11,41 +15,67 @@
 
 namespace khost::judge {
 
+enum class Purpose { verdict, verify, profile };
+
 class Evaluation {
  public:
-  Evaluation(Service& service, const Json& request) : service_(service), request_(request) {}
+  Evaluation(Service& service, const Json& request, Purpose purpose)
+      : service_(service), request_(request), purpose_(purpose) {}
+  // A verdict as JSON; for an agent also "kind", "ok" and "text". bad_input for a request without files.
   Result<Json> run();
 
  private:
   bool open_task();
   bool build_kernels();
   bool make_plan();
-  Result<sandbox::Plan> record();
-  Result<sandbox::Plan> derive();
   bool verify();
   bool time();
+
+  // evaluation_verify.cpp
+  bool take_batch();
   bool check(Subject& subject, const Window& window, std::size_t set, const char* stage);
-  bool ready(Subject& subject, const char* stage);
+  void blame_window(const Window& window, const char* stage);
+  std::string reason_for(Subject& subject, std::size_t set);
+  bool stale_weights(Subject& subject, std::size_t set);
   std::unique_ptr<Subject> fresh(const char* stage);
+
+  // evaluation_time.cpp
+  struct Exclusive;
   bool candidate_block(Subject& subject, std::vector<double>& samples);
+  bool fresh_block(std::vector<double>& samples);
   enum class Process { fresh, resident };
   Result<double> baseline_block(const std::string& kind, Process process);
-  void measure_baseline(const std::string& kind);
+  Result<BaselineSubject*> baseline(const std::string& kind, Process process);
+  bool measure_baseline(const std::string& kind);
   void calibrate();
+  bool decide_on(const std::string& kind, const std::vector<double>& samples);
+  bool below_floor(double seconds);
+  std::vector<std::string> opponents() const;
+
+  // feedback.cpp
+  Json answer();
+  std::string verify_text() const;
+  std::string profile_text() const;
 
   Service& service_;
   const Json& request_;
+  const Purpose purpose_;
   sandbox::Verdict verdict_;
   Zygote* zygote_ = nullptr;
   std::shared_ptr<Session> session_;
   std::shared_ptr<const Batch> batch_;
+  std::size_t verification_sets_ = 0;
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;
   std::vector<Tolerance> tolerance_;
+  std::vector<Mismatch> mismatches_;  // of the first wrong set
   std::unique_ptr<Subject> subject_;
+  Lease* lease_ = nullptr;            // while timing
+  Baseline self_;                     // the candidate against itself: its own processes as a baseline
   int threads_ = 1;
   int dropped_ = 0;
+  double exclusive_s_ = 0;
 };
 
 }  // namespace khost::judge

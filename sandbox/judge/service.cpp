@@ -1,6 +1,15 @@
 #include "sandbox/judge/service.h"
 
+#include <unistd.h>
+
+#include <thread>
+
 #include "host/base/sha256.h"
+#include "sandbox/judge/bandwidth.h"
+#include "sandbox/judge/check.h"
+#ifdef KHOST_WITH_CUDA
+#include "sandbox/judge/cuda/gpu.h"
+#endif
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/subject.h"
 
@@ -8,22 +17,35 @@ namespace khost::judge {
 namespace {
 constexpr std::size_t kMostSessions = 32;
 constexpr std::size_t kMostResidents = 4;  // tasks; a compiled baseline holds some 300 MB
+constexpr std::size_t kMostRead = std::size_t{1} << 28;
 constexpr double kQuestionTimeout_s = 60;
 }
 
-Result<Zygote*> Service::zygote(std::unique_ptr<Zygote>& slot, const char* name, bool compilers) {
-  const std::scoped_lock lock(zygotes_);
-  if (slot && !slot->alive()) {
-    dead_.push_back(std::move(slot));  // a job may still hold it
+Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers) {
+  const std::scoped_lock lock(slot.mutex);
+  if (slot.zygote && !slot.zygote->alive()) {
+    const std::scoped_lock dead(zygotes_);
+    dead_.push_back(std::move(slot.zygote));  // a job may still hold it
   }
-  if (!slot) {
+  if (!slot.zygote) {
     Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, name, compilers);
     if (!started) {
       return started.failure();
     }
-    slot = std::move(*started);
+    slot.zygote = std::move(*started);
   }
-  return slot.get();
+  return slot.zygote.get();
+}
+
+void Service::warm_up() {
+  std::call_once(warmed_, [this] {
+    std::thread([this] {
+      (void)baselines();
+      while (true) {
+        pause();  // a jail dies with the thread that made it
+      }
+    }).detach();
+  });
 }
 
 Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
@@ -61,16 +83,78 @@ void Service::retire_residents() {
 
 Result<Json> Service::handle(const Json& request) {
   const std::string kind = request.value("kind", "");
+  if (kind == "crawl") {
+    Result<Zygote*> zygote = tasks();
+    return zygote ? crawl(**zygote, request) : zygote.failure();
+  }
   if (!request.contains("task") || !request["task"].contains("source") || !request["task"]["source"].is_string()) {
     return Failure{"a request needs task.source", "bad_input"};
   }
+  if (kind == "check") {
+    Result<Zygote*> zygote = baselines();  // it compiles
+    return zygote ? check(**zygote, request) : zygote.failure();
+  }
+  if (kind == "evaluate" && request.value("target", "cpu") == "cuda") {
+    return evaluate_on_gpu(request);
+  }
   if (kind == "evaluate") {
-    return Evaluation(*this, request).run();
+    return evaluate(request);
+  }
+  if (kind == "profile") {
+    warm_up();
+  }
+  if (kind == "verify" || kind == "profile") {
+    return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
   if (kind == "trace" || kind == "admit") {
     return ask(kind, request["task"]["source"].get<std::string>());
   }
-  return Failure{"unknown kind '" + kind + "'; known are evaluate, trace and admit", "bad_input"};
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl", "bad_input"};
+}
+
+Result<Json> Service::evaluate_on_gpu([[maybe_unused]] const Json& request) {
+#ifdef KHOST_WITH_CUDA
+  {
+    const std::scoped_lock lock(zygotes_);
+    if (!gpu_) {
+      gpu_ = std::make_shared<gpu::Gpu>(*this, place_, lease_path_);
+    }
+  }
+  return gpu_->evaluate(request);
+#else
+  return Failure{"this khost was built without the CUDA toolkit, so it has no target cuda", "host"};
+#endif
+}
+
+// A verdict that failed for a reason of ours is tried once more; what remains void says why the first try was.
+Result<Json> Service::evaluate(const Json& request) {
+  if (request.value("measure", true)) {
+    warm_up();
+  }
+  Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
+  if (!verdict || verdict->value("status", "") != "void") {
+    return verdict;
+  }
+  const Json first = {{"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
+  Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
+  if (again) {
+    (*again)["evidence"]["retried"] = first;
+  }
+  return again;
+}
+
+// Bytes a second that one thread reads from memory that was just written, for about so many bytes. For whoever holds
+// the right to time.
+double Service::read_rate(std::size_t bytes) {
+  std::size_t size = 1 << 16;
+  while (size < bytes && size < kMostRead) {
+    size *= 2;
+  }
+  double& rate = read_rates_[size];
+  if (rate == 0) {
+    rate = measure_read_rate(size, subject_core());
+  }
+  return rate;
 }
 
 Result<Json> Service::ask(const std::string& kind, const std::string& source) {

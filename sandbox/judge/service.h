@@ -3,7 +3,9 @@
 
 #include <list>
 #include <memory>
+#include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 
 #include "host/base/lease.h"
@@ -12,35 +14,60 @@
 
 namespace khost::judge {
 
+namespace gpu {
+class Gpu;
+}
+
 // What a window costs by itself, measured with subjects that do nothing, while no candidate is alive.
 struct Cost {
   bool known = false;
   double plan_s = 0, python_s = 0;
-  double slack_s = 0;  // from an acknowledgement until every thread stands: the most that an early one can gain
+  double late_s = 0;   // processor time of an honest subject between its acknowledgement and its stop
+  double slack_s = 0;  // the most that an acknowledgement before its time can gain
 };
 
 class Service {
  public:
-  Service(PythonPlace place, std::string lease_path) : place_(std::move(place)), lease_path_(std::move(lease_path)) {}
-  Result<Zygote*> tasks() { return zygote(tasks_, "reference", true); }
+  // `host`: the process whose jails stand still while something is timed; 0 for none.
+  Service(PythonPlace place, std::string lease_path, pid_t host)
+      : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host) {}
+  Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
+  // Its children start with a warm compiler, which takes this one some seconds more to begin with.
+  Result<Zygote*> baselines() { return zygote(baselines_, "baselines", true); }
   Result<Zygote*> recorders() { return zygote(recorders_, "recorder", false); }
   Result<std::shared_ptr<Session>> session(const std::string& source);
-  // {"kind": "evaluate" | "trace" | "admit", "task": {"source"}, …}
+  // {"kind": "evaluate" | "verify" | "profile" | "trace" | "admit" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 
  private:
   friend class Evaluation;
+  Result<Json> evaluate_on_gpu(const Json& request);
+  Result<Json> evaluate(const Json& request);
+  double read_rate(std::size_t bytes);
   Result<Json> ask(const std::string& kind, const std::string& source);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
-  Result<Zygote*> zygote(std::unique_ptr<Zygote>& slot, const char* name, bool compilers);
+  struct Slot;
+  Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers);
+  // Starts what timing will need beside the first build and verification.
+  void warm_up();
   PythonPlace place_;
   std::string lease_path_;
+  pid_t host_;
   std::mutex zygotes_, sessions_mutex_, timing_;
-  std::unique_ptr<Zygote> tasks_, recorders_;
+  std::shared_mutex running_;  // shared by a subject's call or set-up, alone for a block that is timed
+  std::map<std::size_t, double> read_rates_;  // under timing_
+  // Starting one takes seconds, in which the others are to be had.
+  struct Slot {
+    std::mutex mutex;
+    std::unique_ptr<Zygote> zygote;
+  };
+  Slot tasks_, baselines_, recorders_;
+  std::once_flag warmed_;
   std::vector<std::unique_ptr<Zygote>> dead_;
   std::list<std::shared_ptr<Session>> sessions_;
   Cost cost_;  // under timing_
+  std::shared_ptr<gpu::Gpu> gpu_;  // made by the first request for target cuda; under zygotes_
 };
 
 }  // namespace khost::judge

@@ -36,7 +36,7 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
     return child;
   }
   Result<Json> answer = child->call({{"kind", "load"}, {"source", source_}, {"seed", secret_number()},
-                                     {"plant", planted_}}, {}, kLoadTimeout);
+                                     {"plant", planted_}, {"device", options_.device}}, {}, kLoadTimeout);
   if (!answer) {
     const std::string code = zygote.alive() ? "bad_task" : "gone";
     return Failure{answer.failure().message, code};
@@ -57,11 +57,13 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
 
 Session::~Session() = default;
 
-Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string& source) {
+Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string& source,
+                                               const SessionOptions& options) {
   auto session = std::make_shared<Session>();
+  session->options_ = options;
   session->source_ = source;
   session->hash_ = sha256_hex(source);
-  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote);
+  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
   if (!batch) {
     return batch.failure();
   }
@@ -69,7 +71,8 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
   return session;
 }
 
-Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote) {
+// `wanted` sets where the memory allows it, the first `verified` of them also computed in fp64.
+Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted) {
   Result<Child> child = loaded_child(zygote);
   if (!child) {
     return child.failure();
@@ -79,25 +82,38 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote) {
   }
   const std::size_t bytes = std::max<std::size_t>(
       64, layouts_.inputs.region_bytes + layouts_.state.region_bytes + layouts_.outputs.region_bytes);
-  const std::size_t affordable = kSetBudget / bytes;
+  const std::size_t affordable = options_.budget / bytes;
   if (affordable < kVerificationSets + 2) {
     return Failure{"task too large: a set of inputs, state and outputs takes " + std::to_string(bytes >> 20) + " MiB",
                    "bad_task"};
   }
   auto batch = std::make_shared<Batch>();
-  const std::size_t count = std::min(kVerificationSets + kTimedSets, affordable);
+  const std::size_t count = std::min(wanted, affordable);
   Json seeds = Json::array();
   std::vector<int> fds;
+  Json sizes = Json::array();
   for (std::size_t i = 0; i < count; i++) {
-    Result<Region> region = Region::make("set", bytes, Region::Others::write);
-    if (!region) {
-      return region.failure();
+    if (options_.make) {
+      Result<SetMemory> memory = options_.make(bytes);
+      if (!memory) {
+        return memory.failure();
+      }
+      fds.push_back(memory->fd);
+      sizes.push_back(memory->bytes);
+      batch->sets.push_back({Region(), secret_number(), std::move(*memory)});
+    } else {
+      Result<Region> region = Region::make("set", bytes, Region::Others::write);
+      if (!region) {
+        return region.failure();
+      }
+      fds.push_back(region->fd());
+      batch->sets.push_back({std::move(*region), secret_number()});
     }
-    fds.push_back(region->fd());
-    batch->sets.push_back({std::move(*region), secret_number()});
     seeds.push_back(batch->sets.back().seed);
   }
-  Result<Json> answer = child->call({{"kind", "sets"}, {"seeds", seeds}, {"oracles", kVerificationSets}}, fds, 300);
+  Result<Json> answer = child->call({{"kind", "sets"}, {"seeds", seeds}, {"oracles", verified},
+                                     {"device", options_.device}, {"sizes", sizes},
+                                     {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}}, fds, 300);
   if (!answer) {
     return Failure{answer.failure().message, zygote.alive() ? "bad_task" : "gone"};
   }
@@ -113,7 +129,7 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote) {
 Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
   const std::scoped_lock lock(mutex_);
   if (!batch_ || batch_->uses >= kMostUses || batch_->seen.count(artefact) > 0) {
-    Result<std::shared_ptr<Batch>> fresh = make_batch(zygote);
+    Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
     if (!fresh) {
       return fresh.failure();
     }
@@ -122,6 +138,18 @@ Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const st
   batch_->uses++;
   batch_->seen.insert(artefact);
   return std::shared_ptr<const Batch>(batch_);
+}
+
+Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote) {
+  const std::scoped_lock lock(mutex_);
+  if (!visible_) {
+    Result<std::shared_ptr<Batch>> made = make_batch(zygote, kVisibleVerified, kVisibleSets);
+    if (!made) {
+      return made.failure();
+    }
+    visible_ = *made;
+  }
+  return std::shared_ptr<const Batch>(visible_);
 }
 
 }  // namespace khost::judge

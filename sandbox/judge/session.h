@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,12 +23,23 @@ namespace khost::judge {
 
 inline constexpr std::size_t kVerificationSets = 5;
 inline constexpr std::size_t kTimedSets = 20;
+inline constexpr std::size_t kVisibleVerified = 3;  // of the sets that an agent may learn of
+inline constexpr std::size_t kVisibleSets = 6;
 inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
+
+// Memory of a set that is no Region: a GPU's. The zygote's child gets the descriptor.
+struct SetMemory {
+  std::shared_ptr<void> owner;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  int fd = -1;
+};
 
 // Inputs, live state and what the reference returned, in one region of the judge.
 struct Set {
   Region region;
   std::uint64_t seed = 0;
+  SetMemory device = {};  // instead of the region, for target cuda
 };
 
 struct Batch {
@@ -36,6 +48,13 @@ struct Batch {
   std::string oracle_error;
   int uses = 0;
   std::set<std::string> seen;       // artefacts that were judged on it
+};
+
+// Where a task computes, and how much memory its sets may take.
+struct SessionOptions {
+  std::string device = "cpu";  // or cuda: then the zygote has a GPU, and `make` gives memory there
+  std::size_t budget = kSetBudget;
+  std::function<Result<SetMemory>(std::size_t bytes)> make = {};
 };
 
 struct Layouts {
@@ -48,7 +67,8 @@ class Session {
  public:
   ~Session();
   // bad_task with the task's own error; gone when the zygote is.
-  static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source);
+  static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source,
+                                               const SessionOptions& options = {});
 
   const Layouts& layouts() const { return layouts_; }
   const std::string& hash() const { return hash_; }
@@ -58,6 +78,9 @@ class Session {
 
   // Sets that this artefact has never met; used for at most 64 artefacts.
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
+
+  // Sets for what an agent is told, the same ones each time. No verdict is made on them.
+  Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
 
   const std::byte* inputs_of(const Set& set) const { return set.region.data(); }
   const std::byte* state_of(const Set& set) const { return set.region.data() + layouts_.inputs.region_bytes; }
@@ -71,13 +94,14 @@ class Session {
 
  private:
   Result<Child> loaded_child(Zygote& zygote);
-  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote);
+  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted);
 
+  SessionOptions options_;
   std::string source_, hash_;
   Layouts layouts_;
   bool deterministic_ = true, planted_ = true;
   std::mutex mutex_;
-  std::shared_ptr<Batch> batch_;
+  std::shared_ptr<Batch> batch_, visible_;
 };
 
 std::uint64_t secret_number();  // 62 bits of getrandom(2)

@@ -72,10 +72,10 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
   }
   subject->jail_ = std::make_unique<Jail>(std::move(*jail));
   Jail* held = subject->jail_.get();
-  pin(held->pid(), core_count() > 1 ? 1 : 0, std::max(1, std::min(threads, core_count() - 1)));
+  pin(held->pid(), subject_core(), subject_cores(threads));
   subject->clock_ = std::make_unique<Clock>(
       Player{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()), [held] { held->freeze(); },
-             [held] { held->thaw(); }, [held] { return held->poll(); }});
+             [held] { held->thaw(); }, [held] { return held->poll(); }, subject_core(), subject_cores(threads)});
   return subject;
 }
 
@@ -108,7 +108,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   }
   subject->child_ = std::move(*child);
   Child* held = &subject->child_;
-  pin(held->pid(), core_count() > 1 ? 1 : 0, 1);
+  pin(held->pid(), subject_core(), 1);
   const Json request = {{"kind", kind},
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_python.so"},
@@ -121,7 +121,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   }
   subject->clock_ = std::make_unique<Clock>(
       Player{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()), [held] { held->freeze(); },
-             [held] { held->thaw(); }, [held] { return held->ended(); }});
+             [held] { held->thaw(); }, [held] { return held->ended(); }, subject_core(), 1});
   subject->clock_->stop();
   return subject;
 }

@@ -17,6 +17,7 @@ class Subject {
   static Result<std::unique_ptr<Subject>> start(const Session* session, const sandbox::Plan& plan,
                                                 const std::string& library, int threads);
   Clock& clock() { return *clock_; }
+  pid_t pid() const { return jail_->pid(); }
   const sandbox::Plan& plan() const { return plan_; }
   // Writes a set and poisons the outputs; the subject must stand.
   void write(const Session& session, const Set& set);
@@ -37,6 +38,7 @@ class BaselineSubject {
   static Result<std::unique_ptr<BaselineSubject>> start(Zygote& zygote, const Session& session, const Set& first,
                                                         const std::string& kind, double timeout_s);
   Clock& clock() { return *clock_; }
+  pid_t pid() const { return child_.pid(); }
   void write(const Session& session, const Set& set);
 
  private:

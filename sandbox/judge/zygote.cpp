@@ -157,7 +157,8 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
   return answer;
 }
 
-Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers) {
+Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers,
+                                               const GpuView* gpu) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
@@ -180,6 +181,21 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"}, {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
                       {"OMP_NUM_THREADS", "1"},                    {"CUDA_VISIBLE_DEVICES", ""},
                       {"PYTHONDONTWRITEBYTECODE", "1"}};
+  if (gpu != nullptr) {
+    spec.argv.push_back("--cuda");
+    spec.devices = gpu->devices;
+    spec.allow_memfd = true;
+    spec.readable_prefixes.insert(spec.readable_prefixes.end(), gpu->prefixes.begin(), gpu->prefixes.end());
+    const std::string side = sandbox::self_directory() + "/libkhost_subject_cuda.so";
+    if (fs::exists(side)) {
+      spec.readable_prefixes.push_back(side);
+    }
+    spec.environment.erase("CUDA_VISIBLE_DEVICES");
+    // Triton asks ldconfig for the driver otherwise; torch asks CUDA for devices, which poisons forks.
+    spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path}, {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
+                             {"TRITON_CACHE_DIR", "/tmp/triton"}, {"CUDA_CACHE_PATH", "/tmp/nv"},
+                             {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}, {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}});
+  }
   spec.limits.processes = 512;
   // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
   // a process that maps torch.
@@ -222,6 +238,7 @@ Result<Child> Zygote::spawn() {
     setsockopt(child.channel_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     const std::scoped_lock lock(mutex_);
     if (!send_with_fds(socket_.get(), "child", 5, {theirs.get()})) {
+      jail_.kill();  // a task may have killed the zygote while its jail lives on
       return system_failure("request to the zygote", "gone");
     }
   }

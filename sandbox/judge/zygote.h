@@ -23,6 +23,12 @@ struct PythonPlace {
   std::string root;    // holds sandbox/judge/python and sandbox/subject
 };
 
+// The GPU as a zygote's jail sees it.
+struct GpuView {
+  std::vector<std::string> devices, prefixes;
+  std::string library_path, driver_folder;
+};
+
 class Child {
  public:
   Child() = default;
@@ -47,7 +53,8 @@ class Child {
 
 class Zygote {
  public:
-  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers);
+  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
+                                               const GpuView* gpu = nullptr);
   Result<Child> spawn();
   bool alive();
 

@@ -89,19 +89,26 @@ struct Player::State {
   std::deque<Call> calls;  // a cif points into its call: no moves
   std::vector<WorkspaceArgument> workspace;
   std::string failed;
+  bool pages = true;  // of the workspace; else it is the device's and goes with the process
 
   ~State() {
     for (const WorkspaceArgument& piece : workspace) {
-      if (piece.data != nullptr) {
+      if (piece.data != nullptr && pages) {
         munmap(piece.data, piece.bytes);
       }
     }
   }
 
-  Status allocate(const std::vector<std::size_t>& pieces) {
+  Status allocate(const std::vector<std::size_t>& pieces, void* (*device)(std::size_t)) {
+    pages = device == nullptr;
     for (const std::size_t bytes : pieces) {
       void* data = nullptr;
-      if (bytes > 0) {
+      if (bytes > 0 && device != nullptr) {
+        data = device(bytes);
+        if (data == nullptr) {
+          return Failure{"the device has no " + std::to_string(bytes) + " bytes for the workspace", "limit"};
+        }
+      } else if (bytes > 0) {
         data =
             mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED) {
@@ -158,6 +165,11 @@ struct Player::State {
           value.workspace = workspace[argument.index];
         }
         break;
+      case 'S':
+      case 'H':
+        value.pointer = argument.role == 'S' ? options.stream : options.handles;
+        type = value.pointer != nullptr ? type : nullptr;
+        break;
       case 'T':
         type = threads_type();
         value.threads = {options.threads};
@@ -180,7 +192,7 @@ Player::~Player() = default;
 
 Result<Player> Player::prepare(const Plan& plan, const Options& options) {
   auto state = std::make_unique<State>();
-  if (const Status status = state->allocate(plan.workspace); !status) {
+  if (const Status status = state->allocate(plan.workspace, options.allocate); !status) {
     return status.failure();
   }
   for (const Launch& launch : plan.launches) {

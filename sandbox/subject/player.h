@@ -28,6 +28,10 @@ class Player {
     Lookup lookup = nullptr;
     Mapped mapped;
     int threads = 1;
+    // On a GPU: the stream and the handles of khost.h that launchers get, and device memory instead of pages.
+    void* stream = nullptr;
+    void* handles = nullptr;
+    void* (*allocate)(std::size_t bytes) = nullptr;  // null: pages of this process; it may return null
   };
 
   // Resolves every symbol, allocates the workspace and lays out every argument, so that run() only calls.

@@ -4,7 +4,8 @@
 //   khost-subject --control FD --inputs FD --state FD --outputs FD --library FD_OR_PATH --plan FD --threads N
 //   khost-subject --selftest
 //
-// Exit status: 0 told to leave, 2 misuse, 3 the set-up failed (the control page says why).
+// Exit status: 0 told to leave, 2 misuse, 3 the set-up failed (the control page says why), 12 the candidate's operator
+// new found no memory.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include <map>
 #include <string>
 
+#include "sandbox/subject/narrow.h"
 #include "sandbox/subject/player.h"
 #include "sandbox/subject/selftest.h"
 #include "sandbox/subject/turn.h"
@@ -27,6 +29,8 @@ namespace khost::sandbox {
 namespace {
 
 using Options = std::map<std::string, std::string>;
+
+constexpr int kOutOfMemory = 12;  // ENOMEM
 
 Failure failed(const std::string& call) {
   return {call + ": " + std::strerror(errno), "io"};
@@ -80,6 +84,11 @@ Result<void*> load_library(const std::string& where, int threads) {
     return Failure{std::string("the library does not load: ") + (why != nullptr ? why : "unknown error"),
                    "bad_input"};
   }
+  // Its operator new lives in a libstdc++ of its own: ours is linked statically.
+  using Handler = void (*)();
+  if (void* set = dlsym(library, "_ZSt15set_new_handlerPFvvE"); set != nullptr) {
+    reinterpret_cast<Handler (*)(Handler)>(set)([] { _exit(kOutOfMemory); });
+  }
   return library;
 }
 
@@ -98,6 +107,9 @@ Result<Player> set_up(const Options& options) {
     return plan.failure();
   }
   const int threads = std::max(1, number("--threads"));
+  if (!narrow()) {
+    return failed("seccomp");
+  }
   Result<void*> library = load_library(options.at("--library"), threads);
   if (!library) {
     return library.failure();

@@ -26,7 +26,7 @@ struct ControlPage {
   std::atomic<std::uint32_t> go;
   std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> status;  // of the call `done`: 0, or what the launcher returned
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> stamp;   // low half of CLOCK_MONOTONIC in ns when it acknowledged; only calibration reads it
   char message[2048];  // why the set-up or a call failed; not trusted to be terminated
 };
 static_assert(sizeof(ControlPage) <= kControlBytes);
@@ -77,8 +77,16 @@ inline bool wait_go(const ControlPage& page, std::uint32_t seq) {
   return futex_wait_for(page.go, seq) == seq;
 }
 
+inline std::uint32_t clock_stamp() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(now.tv_sec) * 1000000000u +
+                                    static_cast<std::uint64_t>(now.tv_nsec));
+}
+
 // Subject: says that call `seq` (or the set-up, kReady) is over.
 inline void acknowledge(ControlPage& page, std::uint32_t seq, std::uint32_t status) {
+  page.stamp.store(clock_stamp(), std::memory_order_relaxed);
   page.status.store(status, std::memory_order_relaxed);
   futex_post(page.done, seq);
 }

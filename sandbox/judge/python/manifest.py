@@ -2,7 +2,7 @@
 
 import torch
 
-ALIGNMENT = 64
+ALIGNMENT = 256  # what a kernel on a GPU may count on
 
 
 def dtype_name(dtype):
@@ -71,7 +71,7 @@ class Layout:
 
 
 def as_bytes(storage):
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def same_shape(one, other):
@@ -86,7 +86,7 @@ def over_region(manifest, region):
     def make(node):
         kind = node["kind"]
         if kind == "tensor":
-            tensor = torch.empty(0, dtype=getattr(torch, node["dtype"]))
+            tensor = torch.empty(0, dtype=getattr(torch, node["dtype"]), device=region.device)
             base = storages[node["storage"]]
             skip = base.storage_offset() // tensor.element_size() + node["offset"]
             return tensor.set_(base.untyped_storage(), skip, node["size"], node["stride"])

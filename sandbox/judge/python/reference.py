@@ -27,8 +27,22 @@ def seed_all(seed):
         pass
 
 
+def moved(value, device):
+    if device == "cpu":
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: moved(item, device) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(moved(item, device) for item in value)
+    return value
+
+
 class Task:
-    def __init__(self, source, seed=0):
+    def __init__(self, source, seed=0, device="cpu"):
+        self.device = device
+        self.draws_there = device != "cpu"  # whether the task's own code may draw on the device
         self.module = types.ModuleType("task")
         self.module.__file__ = "model.py"
         seed_all(seed)
@@ -37,18 +51,33 @@ class Task:
             if not hasattr(self.module, name):
                 raise ValueError(f"the task defines no {name}")
 
-    def model(self, seed, live=False):
+    def drawn(self, make, seed):
+        """What `make` returns on the device; drawn there unless the task does not allow it (own generators)."""
+        if self.draws_there:
+            try:
+                seed_all(seed)
+                with torch.device(self.device):
+                    return make()
+            except Exception:
+                self.draws_there = False
         seed_all(seed)
+        return make()
+
+    def make_model(self):
         init = self.module.get_init_inputs() if hasattr(self.module, "get_init_inputs") else []
-        model = self.module.Model(**init) if isinstance(init, dict) else self.module.Model(*init)
+        return self.module.Model(**init) if isinstance(init, dict) else self.module.Model(*init)
+
+    def model(self, seed, live=False):
+        model = self.drawn(self.make_model, seed)
+        if self.device != "cpu":
+            model.to(self.device)
         model.eval().requires_grad_(False)
         if live:
             make_live(model)
         return model
 
     def inputs(self, seed, plant=False):
-        seed_all(seed)
-        values = self.module.get_inputs()
+        values = moved(self.drawn(self.module.get_inputs, seed), self.device)
         if plant:
             for tensor in leaves(values):
                 add_outliers(tensor)
@@ -86,10 +115,10 @@ def add_outliers(tensor):
     if flat is None:
         return
     count = max(1, int(OUTLIERS * flat.numel()))
-    where = torch.randint(flat.numel(), (count,))
+    where = torch.randint(flat.numel(), (count,), device=flat.device)
     scale = max(float(flat[:65536].abs().max()), 1e-3)
-    sign = torch.randint(0, 2, (count,)) * 2 - 1
-    flat[where] = (sign * scale * (2 + 4 * torch.rand(count))).to(flat.dtype)
+    sign = torch.randint(0, 2, (count,), device=flat.device) * 2 - 1
+    flat[where] = (sign * scale * (2 + 4 * torch.rand(count, device=flat.device))).to(flat.dtype)
 
 
 def call(model, values):
@@ -115,7 +144,7 @@ class Session:
     """One task in one process: `load` fixes the manifests, `sets` fills the judge's memory."""
 
     def __init__(self, request):
-        self.task = Task(request["source"], request["seed"])
+        self.task = Task(request["source"], request["seed"], request.get("device", "cpu"))
         self.plant = bool(request.get("plant", True))
         seed = request["seed"]
         model = self.task.model(seed, live=True)
@@ -165,13 +194,15 @@ class Session:
     def sets(self, seeds, regions, oracles):
         scales, why = None, ""
         for position, (seed, region) in enumerate(zip(seeds, regions)):
-            value = self.fill(mapped(region), seed)
+            value = self.fill(region if isinstance(region, torch.Tensor) else mapped(region), seed)
             if position >= oracles or why:
                 continue
             try:
                 scales = widen(scales, self.error_scales(seed, value))
             except Exception as error:  # the model does not run in double: many do not
                 scales, why = None, f"{type(error).__name__}: {error}"[:300]
+        if self.task.device != "cpu":
+            torch.cuda.synchronize()  # the judge reads next
         return {"scales": scales, "oracle_error": why}
 
     def error_scales(self, seed, value):

@@ -64,12 +64,17 @@ def error_of(error):
 
 def answer(request, fds, state, channel):
     kind = request["kind"]
-    regions = [map_fd(fd) for fd in fds]
+    on_device = kind == "baseline_cuda" or request.get("device", "cpu") != "cpu"
+    regions = [] if on_device else [map_fd(fd) for fd in fds]  # a GPU's memory is no file
     if kind == "load":
         from reference import Session
         state["session"] = Session(request)
         return state["session"].describe()
     if kind == "sets":
+        if on_device:
+            from device_memory import load_library, region
+            library = load_library(request["library"])
+            regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
         return state["session"].sets(request["seeds"], regions, request["oracles"])
     if kind == "record":
         from recorder import record
@@ -78,12 +83,28 @@ def answer(request, fds, state, channel):
         from baselines import run
         run(request["baseline"], regions, lambda value: send(channel, value))
         os._exit(0)
+    if kind == "baseline_cuda":
+        from baselines_cuda import run
+        run(request["baseline"], fds, lambda value: send(channel, value))
+        os._exit(0)
+    if kind == "mixed":
+        from questions import mixed
+        return mixed(request, regions[0])
+    if kind == "compulsory":
+        from questions import compulsory
+        return compulsory(request)
     if kind == "trace":
         from trace_graph import trace
         return trace(request["source"])
     if kind == "admit":
         from admission import admit
         return admit(request["source"])
+    if kind == "check":
+        from check import answer as check
+        return check(request, state)
+    if kind == "crawl":
+        from crawl import answer as crawl
+        return crawl(request["request"])
     raise ValueError(f"unknown request {kind}")
 
 
@@ -117,6 +138,11 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "--compile" in sys.argv:
         warm_up_compiler()
+    if "--cuda" in sys.argv:
+        # Imports what compiling needs. No CUDA call: it would poison the children.
+        import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
+        if torch.cuda.is_initialized():
+            raise RuntimeError("importing torch initialised CUDA")
     server = socket.socket(fileno=3)
     server.send(b"ready")
     poller = select.poll()

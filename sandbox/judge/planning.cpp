@@ -1,0 +1,73 @@
+#include "sandbox/judge/planning.h"
+
+#include "sandbox/abi/derive.h"
+
+namespace khost::judge {
+namespace {
+
+constexpr double kRecordTimeout_s = 30;
+
+bool is_source(const std::string& path) {
+  const std::string end = path.substr(path.rfind('.') == std::string::npos ? path.size() : path.rfind('.'));
+  return end == ".cpp" || end == ".cc" || end == ".cu";
+}
+
+Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder) {
+  Result<Zygote*> zygote = recorder();
+  Result<Child> child = zygote ? (*zygote)->spawn() : zygote.failure();
+  if (!child) {
+    return child.failure();
+  }
+  const Json body = {{"model_source", request.session.source()},
+                     {"model_new_source", request.files.at("model_new.py")},
+                     {"signatures", request.built.signatures},
+                     {"inputs", request.session.layouts().inputs.to_json()},
+                     {"state", request.session.layouts().state.to_json()}};
+  Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kRecordTimeout_s);
+  if (!answer) {
+    return Failure{answer.failure().message, "plan"};
+  }
+  if (answer->contains("error")) {
+    const Json& error = (*answer)["error"];
+    const std::string line =
+        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
+    return Failure{"model_new.py" + line + ": " + error.value("message", ""), error.value("reason", "error")};
+  }
+  return sandbox::Plan::parse(*answer);
+}
+
+Result<sandbox::Plan> derive(const PlanRequest& request) {
+  std::string source;
+  int kernels = 0;
+  for (const auto& [path, text] : request.files) {
+    if (is_source(path)) {
+      source = text;
+      kernels++;
+    }
+  }
+  if (kernels != 1 || request.built.signatures.size() != 1) {
+    return Failure{"without model_new.py there is one kernel file with one exported launcher", "bad_input"};
+  }
+  const auto& [symbol, signature] = *request.built.signatures.begin();
+  const Layouts& layouts = request.session.layouts();
+  return sandbox::derive_plan({source, symbol, signature, layouts.inputs, layouts.state, layouts.outputs});
+}
+
+}  // namespace
+
+Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder) {
+  Result<sandbox::Plan> plan = request.files.count("model_new.py") > 0 ? record(request, recorder) : derive(request);
+  if (!plan) {
+    return plan;
+  }
+  const Layouts& layouts = request.session.layouts();
+  if (Status bound = plan->bind(request.built.signatures, layouts.inputs, layouts.state); !bound) {
+    return bound.failure();
+  }
+  if (Status same = sandbox::match_outputs(plan->outputs, layouts.outputs); !same) {
+    return Failure{same.failure().message, "shape"};
+  }
+  return plan;
+}
+
+}  // namespace khost::judge

@@ -1,0 +1,26 @@
+// From a candidate's files to a plan that is bound to a task: recorded from model_new.py in the recorder's jail, or
+// derived from the names of the one launcher's arguments. Any thread; recording takes about 0.1 s.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "sandbox/abi/build.h"
+#include "sandbox/abi/plan.h"
+#include "sandbox/judge/session.h"
+#include "sandbox/judge/zygote.h"
+
+namespace khost::judge {
+
+struct PlanRequest {
+  const std::map<std::string, std::string>& files;
+  const sandbox::Built& built;
+  const Session& session;
+};
+
+// Codes: policy:WORD, plan, shape (outputs are not the reference's), bad_input; gone when the recorder is lost, host when it does not start.
+// `recorder` is asked for only where there is a model_new.py.
+Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder);
+
+}  // namespace khost::judge

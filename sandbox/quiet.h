@@ -1,0 +1,39 @@
+// Silence on the machine's cores while something is timed: whatever runs below this process (builds, recordings, sets in
+// the making) and, optionally, in jails of another process (the agents' shells) is stopped, and continued at the end.
+// Processes that stood already stay as they are. The process that is to be timed, what it started and its ancestors are
+// left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the processes concerned.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+
+#include "sandbox/jail/fd.h"
+
+namespace khost::sandbox {
+
+class Quiet {
+ public:
+  // `keep`: the process to be timed. `host`: a process whose jails (children that are bubblewrap) are stopped too, 0 for
+  // none.
+  Quiet(pid_t keep, pid_t host);
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+  ~Quiet();
+
+  // Stops what has appeared since. A fraction of a millisecond for each ten processes.
+  void look_again();
+  std::size_t stopped() const { return stopped_.size(); }
+
+ private:
+  bool look();
+  bool stop_below(pid_t pid, bool whole);
+  pid_t keep_, host_;
+  bool grown_ = false;
+  std::map<pid_t, Fd> stopped_;  // through pidfds, since numbers are used again
+};
+
+// Continues everything in the jails of this process: for the end of a judge that was killed while it timed.
+void continue_jails();
+
+}  // namespace khost::sandbox

@@ -1,0 +1,22 @@
+#include <algorithm>
+#include <cmath>
+
+#include "khost.h"
+
+// Every other row.
+extern "C" int writes_half(const float* x, float* out, int64_t rows, int64_t cols) {
+  for (int64_t r = 0; r < rows; r += 2) {
+    const float* in = x + r * cols;
+    float* to = out + r * cols;
+    const float most = *std::max_element(in, in + cols);
+    float sum = 0;
+    for (int64_t c = 0; c < cols; c++) {
+      sum += to[c] = std::exp(in[c] - most);
+    }
+    for (int64_t c = 0; c < cols; c++) {
+      to[c] /= sum;
+    }
+  }
+  return 0;
+}
+KHOST_EXPORT(writes_half)

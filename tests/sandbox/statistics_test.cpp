@@ -1,0 +1,110 @@
+#include "sandbox/judge/statistics.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+namespace khost::judge {
+namespace {
+
+// Times as a busy machine gives them: the process has an effect of its own, calls scatter, some are far out.
+class Machine {
+ public:
+  Machine(unsigned seed, double process_spread, double call_spread)
+      : random_(seed), process_(process_spread), call_(call_spread) {}
+
+  std::vector<double> block(double seconds, int calls = 20) {
+    const double mine = seconds * std::exp(process_ * normal_(random_));
+    std::vector<double> samples;
+    for (int i = 0; i < calls; i++) {
+      const double far = uniform_(random_) < 0.05 ? 1 + 3 * uniform_(random_) : 1;
+      samples.push_back(mine * far * std::exp(call_ * normal_(random_)));
+    }
+    return samples;
+  }
+
+  // As evaluation_time.cpp decides: the cached baseline when that is clear, else brackets.
+  bool faster(double baseline_s, double candidate_s, double slack_s = 0) {
+    std::vector<double> medians;
+    for (int i = 0; i < 3; i++) {
+      medians.push_back(median(block(baseline_s)));
+    }
+    if (const auto clear = clear_case(baseline_of(medians), block(candidate_s), slack_s)) {
+      return *clear;
+    }
+    std::vector<double> brackets;
+    double before = median(block(baseline_s));
+    while (brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
+      const double mine = median(block(candidate_s));
+      const double after = median(block(baseline_s));
+      brackets.push_back(bracket(before, mine, after, slack_s));
+      if (const auto decided = decide(brackets)) {
+        return *decided;
+      }
+      before = after;
+    }
+    return false;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::uniform_real_distribution<double> uniform_;
+  double process_, call_;
+};
+
+int count_faster(Machine& machine, int verdicts, double baseline_s, double candidate_s, double slack_s = 0) {
+  int found = 0;
+  for (int i = 0; i < verdicts; i++) {
+    found += machine.faster(baseline_s, candidate_s, slack_s) ? 1 : 0;
+  }
+  return found;
+}
+
+TEST_CASE("equal programs are called faster in fewer than one verdict of a hundred") {
+  for (const double spread : {0.002, 0.01, 0.02, 0.03}) {
+    Machine machine(7, spread, 0.03);
+    CAPTURE(spread);
+    CHECK(count_faster(machine, 2000, 1e-3, 1e-3) <= 20);
+  }
+}
+
+TEST_CASE("a program that is exactly 5 % faster is not called so in more than one verdict of a hundred") {
+  for (const double spread : {0.002, 0.01, 0.02}) {
+    Machine machine(11, spread, 0.03);
+    CAPTURE(spread);
+    CHECK(count_faster(machine, 2000, 1e-3, 0.95e-3) <= 20);
+  }
+}
+
+TEST_CASE("a program that is 10 % faster is found on a steady machine, and 20 % on a noisy one") {
+  Machine steady(13, 0.003, 0.02);
+  CHECK(count_faster(steady, 500, 1e-3, 0.9e-3) >= 450);
+  Machine noisy(17, 0.01, 0.05);
+  CHECK(count_faster(noisy, 500, 1e-3, 0.8e-3) >= 450);
+}
+
+TEST_CASE("the slack is charged to the candidate: a gain below it never counts") {
+  Machine machine(19, 0.005, 0.02);
+  CHECK(count_faster(machine, 1000, 1e-3, 0.85e-3, 0.15e-3) <= 10);
+  CHECK(count_faster(machine, 200, 1e-3, 0.5e-3, 0.15e-3) >= 190);
+}
+
+TEST_CASE("one bracket decides nothing and five leave nothing open") {
+  CHECK_FALSE(decide({0.5}).has_value());
+  CHECK(decide({0.02, 0.09, 0.05, 0.08, 0.01}).has_value());
+  CHECK(decide({0.02, 0.09, 0.05, 0.08, 0.01}) == false);
+  CHECK(decide({0.7, 0.7, 0.7}) == true);
+}
+
+TEST_CASE("a median stands against outliers and an empty block is no time") {
+  CHECK(median({3, 1, 1000, 2, 2}) == 2);
+  CHECK(median({1, 3}) == 2);
+  CHECK(median({}) == 0);
+  CHECK(spread({1, 1, 1, 1, 100}) == 0);
+  CHECK_FALSE(clear_case({1e-3, 0.02}, {1e-4, 1e-4}, 0).has_value());  // too few calls
+}
+
+}  // namespace
+}  // namespace khost::judge
