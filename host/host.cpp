@@ -40,7 +40,7 @@ bool read_exit(lua_State* L, Outcome& outcome) {
   return given;
 }
 
-// on_end(ok, value, trace, cancelled) of sched.lua's run_root; the outcome is the upvalue.
+// on_end(ok, value, trace, cancelled) of tasks.lua's run_root; the outcome is the upvalue.
 int on_end(lua_State* L) {
   auto* outcome = static_cast<Outcome*>(lua_touserdata(L, lua_upvalueindex(1)));
   outcome->ended = true;
@@ -88,7 +88,7 @@ std::string find_root(const std::string& dir) {
   }
   const fs::path candidates[] = {fs::path(dir).parent_path(), fs::path(dir) / "../share/khost"};
   for (const fs::path& candidate : candidates) {
-    if (fs::exists(candidate / "host/modules/sched.lua")) {
+    if (fs::exists(candidate / "host/modules/tasks.lua")) {
       return fs::weakly_canonical(candidate).string();
     }
   }

@@ -49,19 +49,20 @@ void Tasks::post(std::function<void()> body) {
   });
 }
 
-uint64_t Tasks::spawn(lua_State* L, std::string name) {
+uint64_t Tasks::spawn(lua_State* L, int arguments) {
   const uint64_t id = ++last_id_;
   Task task;
-  task.name = std::move(name);
   task.thread = lua_newthread(L);
+  lua_insert(L, -(arguments + 2));
+  luaL_checkstack(task.thread, arguments + 1, "spawn");
+  lua_xmove(L, task.thread, arguments + 1);
   task.reference = luaL_ref(L, LUA_REGISTRYINDEX);
-  lua_xmove(L, task.thread, 1);
   ids_[task.thread] = id;
   tasks_.emplace(id, std::move(task));
-  post([this, id] {
+  post([this, id, arguments] {
     const auto found = tasks_.find(id);
     if (found != tasks_.end() && !found->second.started) {
-      resume(id, [](lua_State*) { return 0; });
+      resume(id, [arguments](lua_State*) { return arguments; });
     }
   });
   return id;
@@ -136,40 +137,45 @@ bool Tasks::unpark(uint64_t id) {
   return true;
 }
 
-bool Tasks::cancel(uint64_t id) {
+Tasks::Cancelled Tasks::cancel(uint64_t id) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end()) {
-    return false;
+    return Cancelled::nothing;
   }
   Task& task = found->second;
   if (!task.started) {
     end(id);
-    return true;
+    return Cancelled::dropped;
   }
   if (!task.waiting) {
-    return false;  // it runs: it is the caller, which ends itself by raising
+    return Cancelled::nothing;  // it runs: it is the caller, which ends itself by raising
   }
   const auto clean_up = std::move(task.clean_up);
   settle_wait(task);
   // Waiting again, for the resumption that raises: until then nobody else may answer.
   task.waiting = true;
   waiting_++;
+  const Ticket ticket{id, task.ticket};
   if (clean_up) {
     clean_up();
   }
-  answer({id, task.ticket}, [](lua_State* L) {
+  answer(ticket, [](lua_State* L) {
     lua_pushboolean(L, false);
     lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
     return 2;
   });
-  return true;
+  return Cancelled::resumed;
 }
 
 void Tasks::resume(uint64_t id, const Push& push) {
   Task& task = tasks_.at(id);
   lua_State* thread = task.thread;
+  // What a new task has on its stack are its function and arguments: room is made where it is needed, because a
+  // stack grows by doubling and there may be ten thousand of them.
+  if (task.started) {
+    luaL_checkstack(thread, 8, "resume");
+  }
   task.started = true;
-  luaL_checkstack(thread, 8, "resume");
   const int count = push(thread);
   resumes_++;
   const auto begin = std::chrono::steady_clock::now();
@@ -178,40 +184,56 @@ void Tasks::resume(uint64_t id, const Push& push) {
   after_run_();
   const std::chrono::duration<double> ran = std::chrono::steady_clock::now() - begin;
   longest_run_s_ = std::max(longest_run_s_, ran.count());
-  if (status == LUA_YIELD) {
-    if (tasks_.at(id).waiting) {
-      return;
-    }
-    // A bare coroutine.yield: nothing would ever resume it.
-    std::fprintf(stderr, "khost: task '%s' called coroutine.yield: only functions that wait may suspend a task\n%s\n",
-                 name(id).c_str(), trace(id).c_str());
-  } else if (status != 0) {
-    // The scheduler's own protected call catches a script's errors; what arrives here escaped it.
-    luaL_traceback(main_, thread, lua_tostring(thread, -1), 0);
-    std::fprintf(stderr, "khost: task '%s' failed: %s\n", name(id).c_str(), lua_tostring(main_, -1));
-    lua_pop(main_, 1);
+  if (status == LUA_YIELD && tasks_.at(id).waiting) {
+    return;
   }
-  const bool escaped = status != 0;
+  // The reference keeps the thread alive until its results are handed over.
+  const int reference = std::exchange(tasks_.at(id).reference, LUA_NOREF);
   end(id);
-  if (escaped) {
-    tell_scheduler(id);
-  }
+  tell_ended(id, thread, status);
+  luaL_unref(main_, LUA_REGISTRYINDEX, reference);
 }
 
-// The scheduler's record of a task that ended behind its back: those who wait for it must hear of it.
-void Tasks::tell_scheduler(uint64_t id) {
+// Pushes a function of the scheduler's table; false, and nothing pushed, before there is a scheduler.
+bool Tasks::push_scheduler(const char* function) const {
   lua_getfield(main_, LUA_REGISTRYINDEX, "khost.sched");
   if (!lua_istable(main_, -1)) {
     lua_pop(main_, 1);
+    return false;
+  }
+  lua_getfield(main_, -1, function);
+  lua_remove(main_, -2);
+  return true;
+}
+
+// ended(id, true, results…) or ended(id, false, reason, traceback).
+void Tasks::tell_ended(uint64_t id, lua_State* thread, int status) {
+  if (!push_scheduler("ended")) {
     return;
   }
-  lua_getfield(main_, -1, "escaped");
   lua_pushnumber(main_, static_cast<double>(id));
-  if (lua_pcall(main_, 1, 0, 0) != 0) {
+  lua_pushboolean(main_, status == 0);
+  int count = 2;
+  if (status == 0) {
+    const int results = lua_gettop(thread);
+    if (lua_checkstack(main_, results + 4)) {
+      lua_xmove(thread, main_, results);
+      count += results;
+    }
+  } else {
+    if (status == LUA_YIELD) {
+      // A bare coroutine.yield: nothing would ever resume it.
+      lua_pushliteral(main_, "coroutine.yield was called: only functions that wait may suspend a task");
+    } else {
+      lua_xmove(thread, main_, 1);
+    }
+    luaL_traceback(main_, thread, nullptr, 0);
+    count += 2;
+  }
+  if (lua_pcall(main_, count, 0, 0) != 0) {
     std::fprintf(stderr, "khost: %s\n", lua_tostring(main_, -1));
     lua_pop(main_, 1);
   }
-  lua_pop(main_, 1);
 }
 
 void Tasks::end(uint64_t id) {
@@ -222,9 +244,22 @@ void Tasks::end(uint64_t id) {
   tasks_.erase(found);
 }
 
-std::string Tasks::name(uint64_t id) const {
+bool Tasks::started(uint64_t id) const {
   const auto found = tasks_.find(id);
-  return found == tasks_.end() ? "" : found->second.name;
+  return found != tasks_.end() && found->second.started;
+}
+
+std::string Tasks::name(uint64_t id) const {
+  if (!push_scheduler("name_of")) {
+    return "";
+  }
+  lua_pushnumber(main_, static_cast<double>(id));
+  std::string name;
+  if (lua_pcall(main_, 1, 1, 0) == 0 && lua_isstring(main_, -1)) {
+    name = lua_tostring(main_, -1);
+  }
+  lua_pop(main_, 1);
+  return name;
 }
 
 std::string Tasks::trace(uint64_t id) const {
@@ -243,7 +278,7 @@ bool Tasks::deadlocked() const { return !tasks_.empty() && posted_ == 0 && parke
 std::string Tasks::deadlock_report() const {
   std::string text = "deadlock: every task waits for another\n";
   for (const auto& [id, task] : tasks_) {
-    text += "task '" + task.name + "'\n" + trace(id) + "\n";
+    text += "task '" + name(id) + "'\n" + trace(id) + "\n";
   }
   return text;
 }

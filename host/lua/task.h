@@ -33,11 +33,13 @@ class Tasks {
   // Called right before and right after each resume: the watchdog's clock.
   void bracket_runs(std::function<void()> before, std::function<void()> after);
 
-  // A new task that runs the function on top of L (popped) without arguments, when the loop next turns.
-  uint64_t spawn(lua_State* L, std::string name);
+  // A new task that calls the function below the `arguments` values on top of L (all popped) when the loop next
+  // turns. What it returned or raised is handed to `ended` of the scheduler's table, once.
+  uint64_t spawn(lua_State* L, int arguments);
   // Resumes a waiting task with the cancellation error, after its operation's own clean-up. A task that has not
-  // begun is dropped. False when there is no such task.
-  bool cancel(uint64_t id);
+  // begun is dropped, and the scheduler not told. Nothing happens to the task that runs, or to one that is gone.
+  enum class Cancelled { nothing, resumed, dropped };
+  Cancelled cancel(uint64_t id);
   // Ends a park. False when the task is not parked.
   bool unpark(uint64_t id);
 
@@ -57,8 +59,9 @@ class Tasks {
   size_t waiting() const { return waiting_; }
   uint64_t resumes() const { return resumes_; }
   double longest_run_s() const { return longest_run_s_; }
+  bool started(uint64_t id) const;
   std::string trace(uint64_t id) const;  // traceback of a waiting task
-  std::string name(uint64_t id) const;
+  std::string name(uint64_t id) const;   // the scheduler knows it; empty when there is no such task
   // True when tasks are alive and none of them can ever be resumed.
   bool deadlocked() const;
   std::string deadlock_report() const;
@@ -66,19 +69,19 @@ class Tasks {
  private:
   struct Task {
     lua_State* thread = nullptr;
-    int reference = 0;
-    std::string name;
+    std::function<void()> clean_up;
     uint64_t ticket = 0;
+    int reference = 0;
     bool waiting = false;
     bool parked = false;
     bool started = false;
-    std::function<void()> clean_up;
   };
 
   void post(std::function<void()> body);
   void resume(uint64_t id, const Push& push);
   void end(uint64_t id);
-  void tell_scheduler(uint64_t id);
+  bool push_scheduler(const char* function) const;
+  void tell_ended(uint64_t id, lua_State* thread, int status);
   void settle_wait(Task& task);
 
   boost::asio::io_context& io_;

@@ -1,4 +1,6 @@
-// khost.sched: tasks, time and random streams. What needs no C++ is in sched.lua.
+// khost.sched: tasks, time and random streams. What needs no C++ is in tasks.lua.
+#include <malloc.h>
+
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdio>
@@ -71,11 +73,10 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// spawn(function, arguments…) -> id
 int spawn(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  const std::string name = luaL_checkstring(L, 2);
-  lua_settop(L, 1);
-  const uint64_t id = Tasks::of(L).spawn(L, name);
+  const uint64_t id = Tasks::of(L).spawn(L, lua_gettop(L) - 1);
   lua_pushnumber(L, static_cast<double>(id));
   return 1;
 }
@@ -89,9 +90,27 @@ int park(lua_State* L) {
 }
 
 bool unpark(lua_State* L, uint64_t id) { return Tasks::of(L).unpark(id); }
-bool cancel(lua_State* L, uint64_t id) { return Tasks::of(L).cancel(id); }
+bool started(lua_State* L, uint64_t id) { return Tasks::of(L).started(id); }
+
+// "resumed" when it will raise the cancellation, "dropped" when it had not begun, nil when there is nothing to cancel.
+std::optional<std::string> cancel(lua_State* L, uint64_t id) {
+  switch (Tasks::of(L).cancel(id)) {
+    case Tasks::Cancelled::resumed:
+      return "resumed";
+    case Tasks::Cancelled::dropped:
+      return "dropped";
+    default:
+      return std::nullopt;
+  }
+}
 uint64_t current(lua_State* L) { return Tasks::of(L).current(L); }
 std::string trace(lua_State* L, uint64_t id) { return Tasks::of(L).trace(id); }
+
+// What the whole process has allocated and not freed, scripts' memory included.
+size_t heap_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
 
 Json stats(lua_State* L) {
   const Tasks& tasks = Tasks::of(L);
@@ -100,7 +119,8 @@ Json stats(lua_State* L) {
           {"ready", tasks.alive() - tasks.waiting()},
           {"resumes", tasks.resumes()},
           {"longest_run_s", tasks.longest_run_s()},
-          {"memory_bytes", Host::of(L).vm().used_bytes()}};
+          {"memory_bytes", Host::of(L).vm().used_bytes()},
+          {"heap_bytes", heap_bytes()}};
 }
 
 void report(std::string text) { std::fprintf(stderr, "khost: %s\n", text.c_str()); }
@@ -112,17 +132,17 @@ void collect_garbage(lua_State* L) { lua_gc(L, LUA_GCCOLLECT, 0); }
 void open_sched(lua_State* L) {
   lua::add_class<Random>(L, {lua::def<random_number>("number"), lua::def<random_integer>("integer")});
   lua_newtable(L);
-  lua::add(L, {lua::raw("spawn", spawn), {"park", park, true}, lua::def<unpark>("unpark"),
+  lua::add(L, {lua::raw("spawn", spawn), {"park", park, true}, lua::def<unpark>("unpark"), lua::def<started>("started"),
                lua::def<cancel>("cancel"), lua::def<current>("current"), lua::def<trace>("trace"),
                lua::def<sleep_for>("sleep"), lua::def<now>("now"), lua::def<wall_clock>("wall_clock"),
                lua::def<make_random>("random"), lua::def<stats>("stats"),
                lua::def<report>("report"), lua::def<collect_garbage>("collect_garbage")});
   lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
   lua_setfield(L, -2, "CANCELLED");
-  // The host reaches run_root and cancel_root, which the Lua half adds to this table.
+  // The host reaches run_root, cancel_root, ended and name_of, which the Lua half adds to this table.
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, "khost.sched");
-  finish_in_lua(L, "sched.lua");
+  finish_in_lua(L, "tasks.lua");
 }
 
 }  // namespace khost::modules

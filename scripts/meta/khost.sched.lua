@@ -103,7 +103,8 @@ function sched.semaphore(n) end
 ---@return khost.Channel
 function sched.channel(capacity) end
 
----@return {tasks: integer, waiting: integer, ready: integer, resumes: integer, longest_run_s: number, memory_bytes: integer}
+--- `memory_bytes`: of scripts. `heap_bytes`: of the whole process, scripts included.
+---@return {tasks: integer, waiting: integer, ready: integer, resumes: integer, longest_run_s: number, memory_bytes: integer, heap_bytes: integer}
 function sched.stats() end
 
 --- Failed tasks that nobody waited for.
