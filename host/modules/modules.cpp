@@ -29,6 +29,7 @@ void register_all(lua::Vm& vm) {
   vm.preload("khost.sandbox", opener<open_sandbox>);
   vm.preload("khost.judge", opener<open_judge>);
   vm.preload("khost.http", opener<open_http>);
+  vm.preload("khost.terminal", opener<open_terminal>);
 #ifdef KHOST_WITH_TRAINER
   vm.preload("khost.trainer", opener<open_trainer>);
   vm.preload("khost.policy", opener<open_policy>);

@@ -23,6 +23,7 @@ void open_machine(lua_State* L);
 void open_sandbox(lua_State* L);
 void open_judge(lua_State* L);
 void open_http(lua_State* L);
+void open_terminal(lua_State* L);
 void open_trainer(lua_State* L);
 void open_policy(lua_State* L);
 

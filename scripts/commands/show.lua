@@ -2,16 +2,18 @@
 
 local config = require "khost.config"
 local fs = require "khost.fs"
-local json = require "khost.json"
 local log = require "khost.log"
 local runs = require "lib.runs"
 local store = require "khost.store"
+local terminal = require "khost.terminal"
+local transcript = require "lib.transcript"
 
 local USAGE = [[
 usage: khost show                     all runs
        khost show RUN                 the run: stages, tasks, trajectories, verdicts
        khost show RUN --config        its configuration
-       khost show RUN TRAJECTORY      one trajectory: messages, turns, verdict
+       khost show RUN TRAJECTORY      one trajectory: messages, calls, changed files, verdict
+       khost show RUN TRAJECTORY --all   and nothing of it left out
 
 RUN is a folder, an id, a part of one, or "latest".]]
 
@@ -72,85 +74,27 @@ local function show_run(run)
   end
 end
 
--- Content may be text or parts of the chat format.
-local function content_text(content)
-  if type(content) == "string" then
-    return content
-  end
-  return content == nil and "" or json.encode(content)
-end
-
-local function show_turns(turns)
-  for _, turn in ipairs(turns) do
-    rule(("turn %d, %s%s"):format(turn.index, turn.role or "assistant", turn.tool and ", " .. turn.tool or ""))
-    if turn.text then
-      log.print(turn.text)
-    end
-    if turn.arguments then
-      log.print("> " .. json.encode(turn.arguments))
-    end
-    if turn.observation then
-      log.print(turn.observation)
-    end
-  end
-end
-
-local function show_verdict(verdict)
-  rule("verdict")
-  local times, speedup = verdict.times or {}, verdict.speedup or {}
-  log.print(("%s%s%s"):format(verdict.status, verdict.stage and " at " .. verdict.stage or "",
-    verdict.reason and verdict.reason ~= "" and ": " .. verdict.reason or ""))
-  if times.candidate_s then
-    log.print(("candidate %s, eager %s (%sx), compile %s (%sx)"):format(runs.duration(times.candidate_s),
-      runs.duration(times.eager_s), runs.number(speedup.eager), runs.duration(times.compile_s),
-      runs.number(speedup.compile)))
-  end
-  if verdict.detail and verdict.detail ~= "" then
-    log.print(verdict.detail)
-  end
-  local files = type(verdict.files) == "table" and verdict.files or {}
-  for path, text in pairs(files) do
-    rule(path)
-    log.print(text)
-  end
-end
-
-local function show_trajectory(run, id)
+local function show_trajectory(run, id, all)
   local episode = run:get("trajectories", id)
   if not episode then
     local last = run:query("SELECT max(id) AS id FROM trajectories")[1].id
     fs.eprint(("show: the run has no trajectory %s; the last is %s\n"):format(runs.number(id), runs.number(last)))
     return 2
   end
-  log.print(("trajectory %d: %s step %s index %s, task %s, %s, reward %s, %s tokens, script %s"):format(id,
-    episode.stage, runs.number(episode.step), runs.number(episode.index), episode.task or "-",
-    episode.status or "-", runs.number(episode.reward), runs.number(episode.token_count),
-    (episode.script_hash or "-"):sub(1, 12)))
-  if type(episode.messages) == "table" and #episode.messages > 0 then
-    for _, message in ipairs(episode.messages) do
-      rule(message.role or "message")
-      log.print(content_text(message.content))
-      if message.tool_calls then
-        log.print("> " .. json.encode(message.tool_calls))
-      end
-    end
-  else
-    show_turns(episode.turns)
-  end
-  if episode.verdict then
-    show_verdict(episode.verdict)
-  end
+  terminal.page(transcript.text(episode, { colour = terminal.colour(), width = terminal.width(), all = all }))
   return 0
 end
 
 local function run(arguments)
-  local names, with_config = {}, false
+  local names, with_config, all = {}, false, false
   for _, argument in ipairs(arguments) do
     if argument == "--help" or argument == "-h" then
       log.print(USAGE)
       return 0
     elseif argument == "--config" then
       with_config = true
+    elseif argument == "--all" then
+      all = true
     elseif argument:sub(1, 1) == "-" or #names == 2 then
       fs.eprint(("show: unexpected '%s'\n%s"):format(argument, USAGE) .. "\n")
       return 2
@@ -180,7 +124,7 @@ local function run(arguments)
     fs.eprint(("show: '%s' is not the number of a trajectory"):format(names[2]) .. "\n")
     return 2
   end
-  return show_trajectory(found, id)
+  return show_trajectory(found, id, all)
 end
 
 return {

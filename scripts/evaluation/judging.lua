@@ -114,6 +114,34 @@ function Judging:verdict(task, files, options)
   return verdict
 end
 
+--- What an agent may know about its candidate, from inputs of its own that no verdict uses: `text` for it to read, and
+--- the fields of a verdict without `faster`. Its times are never those of a verdict. A repeated "verify" of the same
+--- candidate is answered from memory, a "profile" never.
+---@async
+---@param kind "verify"|"profile"
+---@param task {id: string, source: string}
+---@param files table<string, string>
+---@return table|nil answer, string? message, string? code
+function Judging:feedback(kind, task, files)
+  local key = ("%s %s feedback"):format(task.id, judging.artefact(files))
+  if kind == "verify" and self.known[key] then
+    return self.known[key]
+  end
+  local body = { task = { source = task.source, name = task.name }, files = files, tolerance = self.options.tolerance,
+    threads = self.options.threads }
+  local answer, message, code
+  for _ = 1, TRIES do
+    answer, message, code = self.process:request(kind, body)
+    if answer or code ~= "gone" then
+      break
+    end
+  end
+  if answer and kind == "verify" and answer.status ~= "void" then
+    self.known[key] = answer
+  end
+  return answer, message, code
+end
+
 ---@async
 ---@param task {source: string}
 ---@return table|nil graph, string? message, string? code
