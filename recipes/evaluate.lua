@@ -1,49 +1,66 @@
--- Runs a policy over a suite and prints the paper's table 1: pass rate, faster rate and geometric-mean speed-up against
--- eager and torch.compile. Policies play under the agent loop, and the best state of a trajectory counts.
+-- Runs policies, or takes finished solutions, over a suite and prints the paper's table 1 by level and overall, fast_p and
+-- effort; every task stands in a CSV and a JSON file. Policies play under the agent loop, and the best state of a
+-- trajectory counts.
 
 local args = require "lib.args"
+local expert = require "policies.expert"
 local fs = require "khost.fs"
+local hardware = require "evaluation.hardware"
+local load = require "suites.load"
 local log = require "khost.log"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
 local play = require "training.play"
 local progress = require "khost.progress"
+local results = require "evaluation.results"
 local sched = require "khost.sched"
-local score = require "evaluation.score"
 local script = require "policies.script"
-local expert = require "policies.expert"
+local tables = require "evaluation.table"
+local workspace = require "suites.workspace"
 
 local OPTIONS = {
-  { name = "--suite", kind = "text", required = true, help = "folder of task files (*.py)" },
-  { name = "--policy", kind = "list", required = true, help = "expert:VARIANT or local:DIR; may be repeated" },
-  { name = "--samples", kind = "number", default = 1, help = "trajectories a task" },
+  { name = "--suite", kind = "text", required = true, help = "folder, .jsonl or .parquet; a KernelBench checkout too" },
+  { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
+  { name = "--policy", kind = "list", help = "expert:VARIANT or local:DIR; may be repeated" },
+  { name = "--solutions", kind = "list", help = "folder of finished solutions: ID/ (a workspace) or ID.py (a single file)" },
+  { name = "--samples", kind = "number", default = 1, help = "trajectories a task; the best counts" },
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
+  { name = "--no-measure", kind = "flag", help = "verify only" },
 }
 for _, option in ipairs(pipeline.OPTIONS) do
   if option.name ~= "--plan" then
     OPTIONS[#OPTIONS + 1] = option
   end
 end
-local ABOUT = { name = "recipes/evaluate.lua", summary = "a policy over a suite" }
+local ABOUT = { name = "recipes/evaluate.lua", summary = "policies or finished solutions over a suite" }
 
-local function load_suite(run, folder)
-  local paths = fs.glob(folder .. "/*.py")
-  if #paths == 0 then
-    args.misuse(("--suite %s: no *.py file there"):format(folder))
+local function load_suite(run, options)
+  local levels = {}
+  for index, text in ipairs(options.level) do
+    levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
   end
-  local tasks = sched.map(paths, function(path)
-    local name = path:match("([^/]+)%.py$")
-    local task = { id = name, name = name, source = assert(fs.read(path)) }
-    local graph, message = run.judging:trace(task)
+  local suite, message = load.suite(options.suite, { levels = levels })
+  if not suite then
+    args.misuse("--suite " .. message)
+  end
+  for _, task in ipairs(suite) do
+    task.timed = not options.no_measure
+  end
+  if #options.policy == 0 then
+    return suite
+  end
+  -- Policies see the traced graph.
+  local traced = sched.map(suite, function(task)
+    local graph, why = run.judging:trace(task)
     if not graph then
-      log.warn("task_left_out", { task = name, message = message })
+      log.warn("task_left_out", { task = task.id, message = why })
       return false
     end
     task.graph = graph
     return task
   end, { limit = 4, on_failure = "raise" })
   local list = {}
-  for _, task in ipairs(tasks) do
+  for _, task in ipairs(traced) do
     list[#list + 1] = task or nil
   end
   return list
@@ -62,35 +79,87 @@ end
 local function play_all(run, policy, tasks, options, step)
   local jobs, known = {}, run.store:trajectories("evaluate", step)
   for _, task in ipairs(tasks) do
-    for _ = 1, options.samples do
-      jobs[#jobs + 1] = { task = task, index = #jobs + 1 }
+    for sample = 1, options.samples do
+      jobs[#jobs + 1] = { task = task, sample = sample, index = #jobs + 1 }
     end
   end
-  local setting = { run = run, policy = policy, stage = "evaluate", step = step, turns = options.turns, measure = true,
-    reuse = false, pick = "best", answer_tokens = run.config.evaluate.answer_tokens }
+  local setting = { run = run, policy = policy, stage = "evaluate", step = step, turns = options.turns,
+    measure = not options.no_measure, reuse = false, pick = "best", answer_tokens = run.config.evaluate.answer_tokens }
   local bar = progress.begin(policy.name, #jobs)
-  local verdicts = sched.map(jobs, function(job)
+  local list = sched.map(jobs, function(job)
     local episode = play.kept(setting, job.task, job.index, known)
     bar:add(1)
-    return episode.verdict
+    return results.of(job.task, job.sample, episode.verdict, { tokens = episode.token_count, turns = episode.turn_count,
+      seconds = episode.seconds })
   end, { limit = run.config.machine.episodes, on_failure = "raise" })
   bar:finish()
-  return verdicts
+  return list
+end
+
+-- The files of one finished solution; nil when there is none.
+local function solution_of(folder, task)
+  for _, id in ipairs { task.id, task.name } do
+    local place = folder .. "/" .. id
+    if fs.exists(place) == "folder" then
+      return workspace.read(place)
+    end
+    local text = fs.read(place .. ".py")
+    if text then
+      return workspace.unfold(text)
+    end
+  end
+end
+
+local function judge_solutions(run, folder, tasks, options)
+  local bar = progress.begin(folder, #tasks)
+  local list = sched.map(tasks, function(task)
+    local files = solution_of(folder, task) or {}
+    files["model.py"], files["utils/khost.h"] = nil, nil
+    local verdict = run.judging:verdict(task, files, { measure = not options.no_measure, reason = "no_solution" })
+    verdict.policy, verdict.task = folder, task.id
+    assert(run.store:append("verdicts", { stage = "evaluate", step = 0, task = task.id, policy = folder,
+      status = verdict.status, judge_stage = verdict.stage, reason = verdict.reason, correct = verdict.correct,
+      times = verdict.times, speedup = verdict.speedup, faster = verdict.faster, detail = verdict.detail }))
+    bar:add(1)
+    return results.of(task, 1, verdict)
+  end, { limit = run.config.machine.episodes, on_failure = "raise" })
+  bar:finish()
+  return list
+end
+
+local function file_name(name)
+  return (name:gsub("[^%w%-_%.]+", "_"):gsub("^_+", ""))
 end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
+  if #options.policy + #options.solutions == 0 then
+    args.misuse("a --policy or --solutions is needed")
+  end
   local this = pipeline.open(options, ABOUT.name)
   this.reward:at_step("evaluate", 0)
-  local policies = {}
+  local found, opened = {}, {}
   for index, spec in ipairs(options.policy) do
-    policies[index] = policy_of(this, spec)
+    opened[index] = policy_of(this, spec)
   end
-  local tasks, rows = load_suite(this, options.suite), {}
-  for index, policy in ipairs(policies) do
-    rows[index] = score.row(policy.name, score.table1(play_all(this, policy, tasks, options, index)))
+  local tasks = load_suite(this, options)
+  for index, policy in ipairs(opened) do
+    found[#found + 1] = { name = policy.name, results = play_all(this, policy, tasks, options, index) }
   end
-  log.print("\n" .. score.text(score.columns, rows))
+  for _, folder in ipairs(options.solutions) do
+    found[#found + 1] = { name = folder, results = judge_solutions(this, folder, tasks, options) }
+  end
+  local machine = hardware.facts(this.config.machine.target)
+  local folder = this.folder .. "/evaluation"
+  assert(fs.mkdirs(folder))
+  for _, policy in ipairs(found) do
+    assert(fs.write(("%s/%s.csv"):format(folder, file_name(policy.name)), results.csv(policy.results)))
+  end
+  assert(fs.write(folder .. "/results.json", results.json(found, machine)))
+  for _, tab in ipairs(results.tables(found)) do
+    log.print("\n" .. tab.title .. "\n" .. tables.text(tab.columns, tab.rows) .. "\n" .. hardware.line(machine))
+  end
+  log.print(("\nevery task: %s"):format(folder))
   this:close("done")
   return 0
 end

@@ -2,6 +2,7 @@
 own to one child, so that what was found stays when a later stage hangs or is killed."""
 
 import copy
+import math
 import os
 import resource
 import sys
@@ -119,7 +120,8 @@ def statistics(outputs):
     for x in outputs:
         if x.is_floating_point() and x.numel() > 0:
             std = float(x.std(unbiased=False)) if x.numel() > 1 else 0.0
-            return {"least": float(x.min()), "most": float(x.max()), "std": std}
+            values = {"least": float(x.min()), "most": float(x.max()), "std": std}
+            return {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
     return {}
 
 
@@ -138,10 +140,10 @@ def run(request):
     first = leaves(call(model, values))
     if not first:
         raise ValueError("forward returns no tensor")
+    again = leaves(call(model, copy.deepcopy(kept)))  # before anything is seeded anew
     facts = {"runs": True, "torch": torch.__version__, "input_s": input_s, "finite": finite(first),
              "seeded": same_tensors(leaves(kept), leaves(draw(2))),
              "changes_inputs": not same_tensors(leaves(kept), leaves(values))}
-    again = leaves(call(model, copy.deepcopy(kept)))
     fresh = leaves(call(task.model(1), copy.deepcopy(kept)))
     facts["deterministic"] = same_tensors(first, again) or near(first, again)
     facts["stateful"] = not facts["deterministic"] and near(first, fresh)

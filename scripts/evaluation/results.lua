@@ -1,0 +1,162 @@
+-- What an evaluation found, task by task, and the tables made of it: the paper's table 1 by level and overall, fast_p,
+-- CSV and JSON with absolute times and failures.
+
+local csv = require "evaluation.csv"
+local json = require "khost.json"
+local metrics = require "evaluation.metrics"
+
+local results = {}
+
+local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "candidate_s", "eager_s",
+  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "turns", "seconds",
+  "detail" }
+-- Ours or the suite's fault: such a task counts in no rate, and the table says how many there were.
+local NOT_COUNTED = { void = true, bad_task = true }
+
+--- One record a task and sample.
+---@param task {id: string, level?: integer}
+---@param sample integer
+---@param verdict table
+---@param effort? {tokens?: integer, turns?: integer, seconds?: number}
+---@return Result
+function results.of(task, sample, verdict, effort)
+  effort = effort or {}
+  return { task = task.id, level = task.level, sample = sample, status = verdict.status, stage = verdict.stage,
+    reason = verdict.reason, detail = verdict.detail, correct = verdict.correct == true, times = verdict.times or {},
+    speedup = verdict.speedup or {}, faster = verdict.faster or {}, tokens = effort.tokens, turns = effort.turns,
+    seconds = effort.seconds }
+end
+
+--- Of several samples of a task the best: correct before wrong, then the greater speed-up over compile (the paper's
+--- choice), or over eager where compile has no time.
+---@param list Result[]
+---@return Result[]
+function results.best(list)
+  local by_task, order = {}, {}
+  local function rank(r)
+    return (r.correct and 1e9 or 0) + (metrics.speedup(r, "compile") or metrics.speedup(r, "eager") or 0)
+      - (NOT_COUNTED[r.status] and 1 or 0)
+  end
+  for _, r in ipairs(list) do
+    local best = by_task[r.task]
+    if not best then
+      order[#order + 1], by_task[r.task] = r.task, r
+    elseif rank(r) > rank(best) then
+      by_task[r.task] = r
+    end
+  end
+  local out = {}
+  for index, id in ipairs(order) do
+    out[index] = by_task[id]
+  end
+  return out
+end
+
+--- Those that count, and how many do not.
+---@param list Result[]
+---@return Result[] counted, integer left_out
+function results.counted(list)
+  local out = {}
+  for _, r in ipairs(list) do
+    if not NOT_COUNTED[r.status] then
+      out[#out + 1] = r
+    end
+  end
+  return out, #list - #out
+end
+
+---@param list Result[]
+---@return string
+function results.csv(list)
+  local records = {}
+  for index, r in ipairs(list) do
+    records[index] = { task = r.task, level = r.level, sample = r.sample, status = r.status, stage = r.stage,
+      reason = r.reason, correct = r.correct, candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
+      compile_s = r.times.compile_s, speedup_eager = r.speedup.eager, speedup_compile = r.speedup.compile,
+      faster_eager = r.faster.eager, faster_compile = r.faster.compile, tokens = r.tokens, turns = r.turns,
+      seconds = r.seconds, detail = (r.detail or ""):sub(1, 500) }
+  end
+  return csv.text(COLUMNS, records)
+end
+
+local function percent(figure)
+  return ("%.1f %% (%.0f-%.0f)"):format(100 * figure.value, 100 * figure.low, 100 * figure.high)
+end
+
+local function times(figure)
+  if not figure.value then
+    return "-"
+  end
+  return figure.low and ("%.2fx (%.2f-%.2f)"):format(figure.value, figure.low, figure.high)
+    or ("%.2fx"):format(figure.value)
+end
+
+local function row(subset, name, s)
+  return { subset, name, tostring(s.tasks), percent(s.pass), percent(s.faster.eager), percent(s.faster.compile),
+    times(s.speedup.eager), times(s.speedup.compile) }
+end
+
+local function effort_of(list)
+  local tokens, seconds, n = 0, 0, 0
+  for _, r in ipairs(list) do
+    tokens, seconds, n = tokens + (r.tokens or 0), seconds + (r.seconds or 0), n + 1
+  end
+  return n > 0 and { tokens = tokens / n, seconds = seconds / n } or { tokens = 0, seconds = 0 }
+end
+
+--- Tables for policies: {name, results (all samples)}. Figures are of the best sample of each task, intervals over tasks
+--- at 95 %.
+---@param policies {name: string, results: Result[]}[]
+---@return {title: string, columns: string[], rows: string[][]}[]
+function results.tables(policies)
+  local main, fast, effort, left_out = {}, {}, {}, 0
+  for _, policy in ipairs(policies) do
+    local best, missing = results.counted(results.best(policy.results))
+    left_out = left_out + missing
+    local levels, all, weighted = metrics.by_level(best)
+    for _, level in ipairs(#levels > 1 and levels or {}) do
+      main[#main + 1] = row("level " .. level.level, policy.name, level.summary)
+    end
+    local overall = row("overall", policy.name, all)
+    if weighted and weighted.speedup.eager and #levels > 1 then
+      -- Levels joined by the weight of their tasks, as the paper's overall row.
+      overall[7] = ("%.2fx"):format(weighted.speedup.eager)
+      overall[8] = weighted.speedup.compile and ("%.2fx"):format(weighted.speedup.compile) or "-"
+    end
+    main[#main + 1] = overall
+    for _, side in ipairs(metrics.SIDES) do
+      local cells = { policy.name, side }
+      for index in ipairs(metrics.THRESHOLDS) do
+        cells[index + 2] = ("%.1f %%"):format(100 * all.fast_p[side][index])
+      end
+      fast[#fast + 1] = cells
+    end
+    local spent = effort_of(policy.results)
+    effort[#effort + 1] = { policy.name, ("%.0f"):format(spent.tokens), ("%.1f"):format(spent.seconds),
+      tostring(missing) }
+  end
+  local thresholds = { "policy", "against" }
+  for index, p in ipairs(metrics.THRESHOLDS) do
+    thresholds[index + 2] = ("fast_%g"):format(p)
+  end
+  return { { title = "Table 1 (95 % intervals over tasks)", columns = { "subset", "policy", "tasks", "pass",
+      "faster than eager", "faster than compile", "x eager", "x compile" }, rows = main },
+    { title = "fast_p: correct and more than p times as fast", columns = thresholds, rows = fast },
+    { title = "Effort", columns = { "policy", "tokens a sample", "seconds a sample", "tasks not counted" }, rows = effort } }
+end
+
+--- Everything as one JSON text.
+---@param policies {name: string, results: Result[]}[]
+---@param hardware table
+---@return string
+function results.json(policies, hardware)
+  local out = { hardware = hardware, policies = {} }
+  for index, policy in ipairs(policies) do
+    local levels, all, weighted = metrics.by_level((results.counted(results.best(policy.results))))
+    out.policies[index] = { name = policy.name, overall = all, weighted = weighted, levels = json.list(levels),
+      thresholds = metrics.THRESHOLDS, results = json.list(policy.results) }
+  end
+  return json.encode(out, true) .. "\n"
+end
+
+return results

@@ -1,0 +1,56 @@
+-- evaluation.results: records, the best of several samples, tables and files.
+local harness = require "tests.lua.harness"
+local json = require "khost.json"
+local results = require "evaluation.results"
+
+local function verdict(correct, own, eager, more)
+  local v = { status = correct and "ok" or "wrong", stage = "verify", reason = correct and "" or "mismatch", detail = "d",
+    correct = correct, times = own and { candidate_s = own, eager_s = eager, compile_s = eager } or {}, speedup = own and
+    { eager = eager / own, compile = eager / own } or {}, faster = own and { eager = own < eager } or {} }
+  for key, value in pairs(more or {}) do
+    v[key] = value
+  end
+  return v
+end
+
+local function of(id, level, v, sample, effort)
+  return results.of({ id = id, level = level }, sample or 1, v, effort)
+end
+
+return {
+  the_best_sample_is_correct_first_and_fast_second = function()
+    local list = results.best { of("a", 1, verdict(false), 1), of("a", 1, verdict(true, 2, 1), 2),
+      of("a", 1, verdict(true, 1, 2), 3), of("b", 1, verdict(false), 1) }
+    harness.expect({ #list, list[1].sample, list[2].task }, { 2, 3, "b" })
+  end,
+
+  what_is_our_fault_is_counted_apart = function()
+    local counted, left_out = results.counted { of("a", 1, verdict(true, 1, 2)),
+      of("b", 1, verdict(false, nil, nil, { status = "void" })), of("c", 1, verdict(false, nil, nil, { status = "bad_task" })) }
+    harness.expect({ #counted, left_out }, { 1, 2 })
+  end,
+
+  table_1_has_a_row_for_each_level_and_the_whole = function()
+    local list = results.tables { { name = "p", results = { of("a", 1, verdict(true, 1, 4), 1, { tokens = 10, seconds = 2 }),
+      of("b", 2, verdict(true, 1, 1), 1, { tokens = 30, seconds = 4 }), of("c", 2, verdict(false)) } } }
+    local main = list[1].rows
+    harness.expect({ #main, main[1][1], main[2][1], main[3][1] }, { 3, "level 1", "level 2", "overall" })
+    harness.is_true(main[3][4]:match("^66%.7 %%"), main[3][4])
+    harness.expect(main[1][7], "4.00x")
+    -- Weighted by tasks: one of level 1 at 4x, two of level 2 at 1x.
+    harness.expect(main[3][7], "1.59x")
+    harness.expect(list[2].rows[1], { "p", "eager", "66.7 %", "66.7 %", "66.7 %", "33.3 %", "33.3 %", "33.3 %" })
+    harness.expect(list[3].rows[1][4], "0")
+  end,
+
+  files_hold_absolute_times_and_failures = function()
+    local list = { of("a", 1, verdict(true, 0.5, 1)), of("b", nil, verdict(false)) }
+    local text = results.csv(list)
+    harness.is_true(text:find("\na,1,1,ok,verify,,true,0.5,1,1,2,2,true,,,,,d\n", 1, true), text)
+    harness.is_true(text:find("\nb,,1,wrong,verify,mismatch,false,", 1, true), text)
+    local read = json.decode(results.json({ { name = "p", results = list } }, { processor = "x", target = "cpu" }))
+    harness.expect(read.policies[1].overall.pass.value, 0.5)
+    harness.expect(read.policies[1].results[2].reason, "mismatch")
+    harness.expect(read.hardware.processor, "x")
+  end,
+}
