@@ -4,10 +4,11 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
+local paired = require "evaluation.paired"
 local runs = require "lib.runs"
 
 local USAGE = "usage: khost compare RUN RUN\n\nPrints the differing keys of both configurations, the last value of "
-  .. "every metric, and pass and faster rates\nby stage and policy."
+  .. "every metric, pass and faster rates\nby stage and policy, and the tasks that both evaluated, task by task."
 
 -- Rows of a query as {key = value}.
 local function map(run, sql)
@@ -54,6 +55,50 @@ local function print_pairs(title, a, b)
   end
 end
 
+-- Verdicts of the evaluation, by policy; policies of the same name are set against each other, and where each run has
+-- one policy only, these.
+local function evaluated(run)
+  local out, order = {}, {}
+  for _, row in ipairs(assert(run:query([[SELECT coalesce(policy, '-') AS policy, task, correct, candidate_s
+    FROM verdicts WHERE stage = 'evaluate' AND status NOT IN ('void', 'bad_task') AND task IS NOT NULL ORDER BY id]]))) do
+    if not out[row.policy] then
+      out[row.policy], order[#order + 1] = {}, row.policy
+    end
+    table.insert(out[row.policy], row)
+  end
+  return out, order
+end
+
+local function print_pairing(name, p)
+  log.print(("  %-24s %d tasks in both, %d solved by both, %d only by the first, %d only by the second"):format(name,
+    p.tasks, p.both, p.only_a, p.only_b))
+  if p.ratio then
+    local interval = p.low and (" (95 %%: %.3f to %.3f)"):format(p.low, p.high) or ""
+    log.print(("  %-24s the second's kernels are %.3f times as fast%s; faster by 5 %%: second %d, first %d of %d"):format("",
+      p.ratio, interval, p.b_faster, p.a_faster, p.timed))
+  end
+end
+
+local function print_pairs_of_tasks(a, b)
+  local left, left_names = evaluated(a)
+  local right, right_names = evaluated(b)
+  local lines = {}
+  for _, name in ipairs(left_names) do
+    if right[name] then
+      lines[#lines + 1] = { name, paired.compare(left[name], right[name]) }
+    end
+  end
+  if #lines == 0 and #left_names == 1 and #right_names == 1 then
+    lines[1] = { left_names[1] .. " / " .. right_names[1], paired.compare(left[left_names[1]], right[right_names[1]]) }
+  end
+  if #lines > 0 then
+    log.print("\nevaluation, task by task")
+    for _, line in ipairs(lines) do
+      print_pairing(line[1], line[2])
+    end
+  end
+end
+
 local function run(arguments)
   if arguments[1] == "--help" or arguments[1] == "-h" then
     log.print(USAGE)
@@ -81,6 +126,7 @@ local function run(arguments)
       d.to == nil and "-" or json.encode(d.to)))
   end
   print_pairs("verdicts", rates(a), rates(b))
+  print_pairs_of_tasks(a, b)
   print_pairs("metrics, last value", last_metrics(a), last_metrics(b))
   return 0
 end
