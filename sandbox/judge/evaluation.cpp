@@ -84,13 +84,8 @@ bool Evaluation::build_kernels() {
 }
 
 bool Evaluation::make_plan() {
-  Result<Zygote*> recorder =
-      files_.count("model_new.py") > 0 ? service_.recorders() : Result<Zygote*>(zygote_);  // unused then
-  if (!recorder) {
-    verdict_.fail("void", "plan", recorder.failure().code, recorder.failure().message);
-    return false;
-  }
-  Result<sandbox::Plan> plan = plan_of({files_, built_, *session_}, **recorder);
+  Result<sandbox::Plan> plan =
+      plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
   if (!plan) {
     const std::string& code = plan.failure().code;
     const bool policy = code.rfind("policy", 0) == 0;
