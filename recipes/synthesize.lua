@@ -7,12 +7,15 @@
 -- mix goes to the other depths.
 
 local args = require "lib.args"
+local ask = require "synthesis.ask"
 local making = require "synthesis.making"
 
 local OPTIONS = {
   { name = "--count", kind = "number", default = 200, help = "tasks that are composed" },
   { name = "--output", kind = "text", help = "folder for the suite (default: suites/synthesized-COUNT-SEED)" },
   { name = "--evaluation", kind = "list", help = "suite that no task may resemble; may be repeated" },
+  { name = "--composer", kind = "text", help = "URL of a chat completions server that composes, with /v1; else chance" },
+  { name = "--model", kind = "text", help = "of that server" },
   { name = "--rubric", kind = "text", default = "rubrics.admission", help = "module that says what is kept" },
   { name = "--eager-ms", kind = "text", default = "1,100", help = "least and most eager time" },
   { name = "--similarity", kind = "number", default = 0.9, help = "most, to any evaluation task" },
@@ -60,6 +63,9 @@ local function run(list)
   end
   options.limits = { eager_ms = { tonumber(least), tonumber(most) }, similarity = options.similarity }
   options.output = options.output or ("suites/synthesized-%d-%d"):format(options.count, options.seed)
+  if options.composer then
+    options.composer = ask.endpoint(options.composer, options.model or args.misuse("--composer needs --model"))
+  end
   return making.run(options)
 end
 

@@ -2,6 +2,7 @@
 -- in the output's folder `work`, so that the same command goes on where it was killed.
 
 local args = require "lib.args"
+local ask = require "synthesis.ask"
 local checking = require "suites.checking"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
@@ -55,11 +56,17 @@ local function compose(work, found)
     end
   end
   local bar, before = progress.begin("compose", #depths), 0
-  local tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process), {
-    progress = function(done)
-      bar:add(done - before)
-      before = done
-    end })
+  local settings = { budget = stack.BUDGET, progress = function(done)
+    bar:add(done - before)
+    before = done
+  end }
+  local tasks, given_up
+  if work.options.composer then
+    tasks, given_up = ask.compose(found, depths, work.options.seed, probe_with(work.process), work.options.composer,
+      settings)
+  else
+    tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process), settings)
+  end
   bar:finish()
   local composed = { tasks = tasks, given_up = given_up }
   assert(fs.write(file, json.encode(composed)))

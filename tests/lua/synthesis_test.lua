@@ -1,5 +1,6 @@
 -- synthesis: stacking by shape, duplicates, similarity, repair, and the rubric of admission.
 local admission = require "rubrics.admission"
+local ask = require "synthesis.ask"
 local duplicates = require "synthesis.duplicates"
 local harness = require "tests.lua.harness"
 local library = require "synthesis.library"
@@ -215,6 +216,22 @@ return {
     harness.expect({ repair.mend("x", function() return false, "null_zeros" end) }, { nil, "null_zeros" })
     harness.expect({ repair.may_mend "null_zeros", repair.may_mend "below_tolerance", repair.may_mend "too_fast" },
       { true, true, false })
+  end,
+
+  a_model_is_told_what_was_wrong_and_asked_again = function()
+    local asked, good = {}, model("        return self.linear(F.gelu(x))", "        self.linear = nn.Linear(4, 4)\n")
+    local answers = { "I would rather not.", "```python\nclass Model(nn.Module):\n    pass\n```",
+      "Here:\n```python\n" .. good .. "```" }
+    local tasks, given_up = ask.compose(FOUND, { 2 }, 1, probe, function(messages)
+      asked[#asked + 1] = messages[#messages].content
+      return answers[#asked]
+    end, { budget = stack.BUDGET })
+    harness.expect({ #tasks, given_up, #asked }, { 1, 0, 3 })
+    harness.expect({ tasks[1].source, tasks[1].chain, tasks[1].depth }, { good, "nn.Linear", 1 })
+    harness.is_true(asked[1]:find("exactly 2 of these", 1, true), asked[1])
+    harness.is_true(asked[2]:find("no code block", 1, true) and asked[3]:find("no get_inputs", 1, true), asked[3])
+    harness.expect({ ask.compose(FOUND, { 2 }, 1, probe, function() return nil, "down" end, { budget = stack.BUDGET }) },
+      { {}, 1 })
   end,
 
   bins_count_between_their_edges = function()
