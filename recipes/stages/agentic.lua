@@ -17,7 +17,7 @@ function stage.execute(run)
   local critic = actor:critic()
   assert(critic:load(run:need("value").critic))
   local policy = models.policy(run, actor, "agentic")
-  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:tasks("train"), {
+  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = c.turns,
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
   local base_reward = run:need("base").validation_reward

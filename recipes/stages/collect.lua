@@ -23,7 +23,7 @@ function stage.execute(run)
   local hash = run.reward:at_step(stage.name, 1)
   local setting = { run = run, policy = models.policy(run, actor, "single-turn"), stage = stage.name, step = 1,
     turns = c.turns, answer_tokens = c.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
-  local episodes, facts = ppo.rollouts(setting, spread(run:tasks("train"), c.episodes), 1, run.config.machine.episodes)
+  local episodes, facts = ppo.rollouts(setting, spread(run:training(), c.episodes), 1, run.config.machine.episodes)
   ppo.keep_metrics(run, stage.name, 1, facts, hash)
   local endings, rewards, tokens = {}, {}, 0
   for _, e in ipairs(episodes) do

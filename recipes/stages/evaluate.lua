@@ -76,7 +76,7 @@ local ALL_TABLES = { expert = true, base = true, agentic = true }
 local function evaluate_policy(run, entry, step, result)
   local c = run.config.evaluate
   local policy = entry.policy or models.policy(run, models.open(run, entry.folder), entry.name)
-  local samples = entry.expert and 1 or c.samples
+  local samples = entry.expert and 1 or ALL_TABLES[entry.name] and c.samples or c.samples_between
   local single = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step, turns = 1,
     samples = samples, measure = false, answer_tokens = c.answer_tokens, what = "held-out, single answers" })
   local row = { name = entry.name, single = pass_rate(single), samples = #single }
@@ -87,7 +87,7 @@ local function evaluate_policy(run, entry, step, result)
       row.agent = pass_rate(agent)
     end
     local timed = play_all(run, policy, run:tasks("test"), { stage = "evaluate", step = step + 2,
-      turns = entry.expert and 1 or c.turns, samples = samples, measure = true, answer_tokens = c.answer_tokens,
+      turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true, answer_tokens = c.answer_tokens,
       what = "test, timed" })
     row.reward = mean_reward(timed)
     result.table1[#result.table1 + 1] = score.row(entry.name, score.table1(verdicts(timed)))

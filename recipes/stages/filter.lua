@@ -67,19 +67,45 @@ local function filter_all(run)
   return rows, reasons, kept
 end
 
--- For a family the expert's variants that earn 1, 2 and 3, on as few tasks as that takes.
+-- The share of slow rows with which a kernel would take a time between compile's and eager's, from the expert's slowest
+-- and fastest; nil where no such time lies between them.
+local function share_between(slow, fast)
+  local eager, compile = slow.times.eager_s, slow.times.compile_s
+  local low, high = slow.times.candidate_s, fast.times.candidate_s
+  if not compile or compile > 0.9 * eager or low <= high then
+    return nil
+  end
+  local share = (0.95 * math.sqrt(eager * compile) - high) / (low - high)
+  return share > 0 and share < 1 and share or nil
+end
+
+-- The variants of the expert, and one between the plain and the fast one, on one task: reward -> what earned it.
+local function show_rewards(run, task, found)
+  local function try(name, files)
+    local verdict = run.judging:verdict(task, files, { measure = true, reuse = true })
+    local reward = run.reward:score({ verdict = verdict }, 0)
+    if reward and not found[reward] then
+      found[reward] = ("%s of %s, %.2fx eager, %.2fx compile"):format(name, task.name, verdict.speedup.eager or 0,
+        verdict.speedup.compile or 0)
+    end
+    return reward and reward > 0 and verdict
+  end
+  local verdicts = {}
+  for _, variant in ipairs(expert.ORDER) do
+    verdicts[variant] = try(variant, assert(expert.write(task.graph, variant)))
+  end
+  local share = not found[2] and verdicts.plain and verdicts.fast and share_between(verdicts.plain, verdicts.fast)
+  local files = share and expert.between(task.graph, share)
+  if files then
+    try(("%.0f %% plain"):format(share * 100), files)
+  end
+end
+
+-- For a family the expert's kernels that earn 1, 2 and 3, on as few tasks as that takes.
 local function witness(run, family, tasks)
   local found = {}
   for index = 1, math.min(#tasks, run.config.tasks.witnesses) do
-    for _, variant in ipairs(expert.ORDER) do
-      local verdict = run.judging:verdict(tasks[index], assert(expert.write(tasks[index].graph, variant)),
-        { measure = true, reuse = true })
-      local reward = run.reward:score({ verdict = verdict }, 0)
-      if reward and not found[reward] then
-        found[reward] = ("%s of %s, %.2fx eager, %.2fx compile"):format(variant, tasks[index].name,
-          verdict.speedup.eager or 0, verdict.speedup.compile or 0)
-      end
-    end
+    show_rewards(run, tasks[index], found)
     if found[1] and found[2] and found[3] then
       break
     end

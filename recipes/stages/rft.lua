@@ -1,7 +1,11 @@
 -- Rejection fine-tuning: supervision on the policy's own trajectories that earned something and show no bad pattern.
+--
+-- Departure from the paper: `rft.stages` may name single_turn too. Its answers are the policy's own and judged already,
+-- and on two cores every verdict counts.
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
+local play = require "training.play"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local rubric = require "rubrics.trajectory"
@@ -25,11 +29,34 @@ local function reason_table(by_reason)
   return { title = "Dropped trajectories", columns = { "reason", "count", "by reward" }, rows = rows }
 end
 
+-- Only answers that nothing was wrong with are imitated: what a wrong one was followed by may be worth learning, the wrong
+-- one is not. The paper trains on whole trajectories; `rft.answers = "all"` does.
+local function good_answers(episode)
+  local mask, turn, inside = {}, 0, false
+  for at, bit in ipairs(episode.mask) do
+    turn = bit == 1 and not inside and turn + 1 or turn
+    inside = bit == 1
+    local seen = episode.turns[turn]
+    mask[at] = inside and not (seen and (seen.status == "failed" or seen.status == "invalid")) and 1 or 0
+  end
+  local copy = {}
+  for name, value in pairs(episode) do
+    copy[name] = value
+  end
+  copy.mask = mask
+  return copy
+end
+
 -- One pass over all parts a step of the table.
 local function train(run, actor, kept, c)
   local losses, step = {}, 0
   local objective = trainer.rft { reduce = c.reduce }
   local bar = progress.begin("rft", c.epochs)
+  if c.answers == "good" then
+    for index, episode in ipairs(kept) do
+      kept[index] = good_answers(episode)
+    end
+  end
   local batch = trainer.pack(kept, { tokens = run.config.ppo.pack_tokens })
   local before = assert(batch:evaluate(actor)).nll
   for epoch = 1, c.epochs do
@@ -50,10 +77,7 @@ function stage.execute(run)
   run:need("collect")
   local c = run.config.rft
   local actor = models.open(run, run:need("single_turn").actor)
-  local episodes = assert(run.store:list("trajectories", { where = { stage = "collect" } }))
-  for index, e in ipairs(episodes) do
-    episodes[index] = run.store:get("trajectories", e.id)
-  end
+  local episodes = play.of_stages(run, c.stages)
   local kept, dropped, by_reason = rubric.filter(episodes)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then

@@ -15,7 +15,7 @@ function stage.execute(run)
   local actor = models.open(run, begin.folder)
   local critic = actor:critic()
   local policy = models.policy(run, actor, "single-turn")
-  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:tasks("train"), {
+  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,

@@ -1,5 +1,6 @@
--- Composes tasks for all sets: training and test (timed), validation and held-out (verified only). Sets share no chain
--- of operators.
+-- Composes tasks for all sets: training and test (timed); drill, validation and held-out (verified only). A drill is
+-- trained on too: it is small, so that its verdict costs a tenth of a timed one, and its rewards are -1 and 1. Training,
+-- validation and evaluation share no chain of operators.
 --
 -- Departures from the paper: operators come from a table instead of a crawl, composition is random instead of asked of
 -- a model, transformers operators are left out.
@@ -15,6 +16,7 @@ local SETS = {
   { split = "held_out", set = "test", timed = false },
   { split = "validation", set = "validation", timed = false },
   { split = "train", set = "train", timed = true },
+  { split = "drill", set = "train", timed = false },
 }
 
 local function wanted(c, split)
@@ -50,7 +52,7 @@ function stage.execute(run)
     for index, task in ipairs(compose_set(run, c, kind, taken)) do
       local id = ("%s-%03d"):format(kind.split, index)
       local alike
-      if kind.split == "train" then
+      if kind.set == "train" then
         alike = greatest_similarity(task, profiles)
         values[#values + 1] = alike
       elseif kind.set == "test" then

@@ -5,6 +5,7 @@
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
+local play = require "training.play"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local random = require "lib.random"
@@ -39,7 +40,7 @@ end
 function stage.execute(run)
   run:need("collect")
   local c, episodes = run.config.value, {}
-  for _, e in ipairs(assert(run.store:list("trajectories", { where = { stage = "collect" } }))) do
+  for _, e in ipairs(play.of_stages(run, c.stages)) do
     if e.reward and e.tokens then
       episodes[#episodes + 1] = e
     end

@@ -179,6 +179,16 @@ function Run:tasks(split)
   return list
 end
 
+--- What a policy is trained on: timed tasks and drills.
+---@return table[]
+function Run:training()
+  local list = self:tasks("train")
+  for _, task in ipairs(self:tasks("drill")) do
+    list[#list + 1] = task
+  end
+  return list
+end
+
 function Run:close(status)
   if self.judging then
     self.judging:close()

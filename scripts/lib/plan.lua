@@ -19,7 +19,7 @@ function COSTS.synthesize()
 end
 
 function COSTS.filter(c)
-  local candidates = ceil_spare(c, "train") + ceil_spare(c, "test") + ceil_spare(c, "validation")
+  local candidates = ceil_spare(c, "train") + ceil_spare(c, "drill") + ceil_spare(c, "test") + ceil_spare(c, "validation")
     + ceil_spare(c, "held_out")
   local families = {}
   for _, family in ipairs(c.tasks.families) do
@@ -36,13 +36,17 @@ function COSTS.base(c)
   return { verify = c.tasks.validation, draw = c.tasks.validation * ANSWER_TOKENS }
 end
 
+local function timed_share(c)
+  return c.tasks.train / (c.tasks.train + c.tasks.drill)
+end
+
 local function ppo_cost(c, o, turns)
   local episodes = o.steps * o.tasks * o.group
   local length = PROMPT_TOKENS + ANSWER_TOKENS * turns
   local validations = c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
   return { episodes = episodes, verify = episodes * (turns - 1) * 0.6 + validations * c.tasks.validation,
-    -- What is wrong or was judged before is not timed.
-    measure = episodes * 0.35, draw = episodes * ANSWER_TOKENS * turns,
+    -- What is wrong, a drill or judged before is not timed.
+    measure = episodes * 0.35 * timed_share(c), draw = episodes * ANSWER_TOKENS * turns,
     train = episodes * length * 4, compile = 0 }
 end
 
@@ -58,17 +62,26 @@ end
 
 function COSTS.collect(c)
   local n, turns = c.collect.episodes, mean_turns(c.collect.turns)
-  return { episodes = n, verify = n * turns * 0.6, measure = n * 0.3, draw = n * turns * ANSWER_TOKENS }
+  return { episodes = n, verify = n * turns * 0.6, measure = n * 0.3 * timed_share(c), draw = n * turns * ANSWER_TOKENS }
+end
+
+-- Tokens of the trajectories that some stages leave.
+local function stored_tokens(c, stages)
+  local tokens = 0
+  for _, stage in ipairs(stages) do
+    local o = c[stage]
+    tokens = tokens + (o.episodes or o.steps * o.tasks * o.group)
+      * (PROMPT_TOKENS + ANSWER_TOKENS * mean_turns(o.turns or 1))
+  end
+  return tokens
 end
 
 function COSTS.rft(c)
-  local length = PROMPT_TOKENS + ANSWER_TOKENS * mean_turns(c.collect.turns)
-  return { train = c.collect.episodes * 0.4 * length * c.rft.epochs }
+  return { train = stored_tokens(c, c.rft.stages) * 0.4 * c.rft.epochs }
 end
 
 function COSTS.value(c)
-  local length = PROMPT_TOKENS + ANSWER_TOKENS * mean_turns(c.collect.turns)
-  return { train = c.collect.episodes * length * c.value.epochs * 2 }
+  return { train = stored_tokens(c, c.value.stages) * c.value.epochs * 2 }
 end
 
 function COSTS.agentic(c)
@@ -76,10 +89,10 @@ function COSTS.agentic(c)
 end
 
 function COSTS.evaluate(c)
-  local e, trained = c.evaluate, 4
-  local single = c.tasks.held_out * (1 + trained * e.samples)
+  local e = c.evaluate
+  local single = c.tasks.held_out * (1 + 2 * e.samples + 2 * e.samples_between)
   local agent = 2 * c.tasks.held_out
-  local timed = c.tasks.test * (1 + 2 * e.samples)
+  local timed = c.tasks.test * (1 + 2 * e.samples_timed)
   return { episodes = single + agent + timed, verify = single + agent * e.turns + timed, measure = timed * 1.5,
     draw = (single + (agent + timed) * e.turns) * ANSWER_TOKENS, compile = c.tasks.test }
 end

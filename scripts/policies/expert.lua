@@ -1,6 +1,7 @@
 -- Writes kernels by rule from a task's traced graph: the teacher of small models, a row of every table, a generator of
 -- load. It knows element-wise operators, broadcasts, reductions of rows, softmax and layer norm.
 
+local blend = require "policies.expert.blend"
 local emit = require "policies.expert.emit"
 local faults = require "policies.expert.faults"
 local program = require "policies.expert.program"
@@ -69,6 +70,16 @@ function expert.write(graph, variant)
     return nil, message, code
   end
   return template.with(answer.files)
+end
+
+--- The files of a kernel that takes the slow way for a share of its rows: a time between two variants.
+---@param graph table
+---@param share number   0 to 1
+---@return table<string, string>|nil files
+function expert.between(graph, share)
+  local rows = program.build(graph)
+  local text = rows and blend.text(rows, expert.VARIANTS.plain, expert.VARIANTS.fast, share)
+  return text and template.with { [expert.PATH] = text }
 end
 
 return expert

@@ -15,7 +15,7 @@ local play = {}
 ---@field step integer
 ---@field turns integer      1 = single-turn
 ---@field answer_tokens integer
----@field measure boolean    whether a correct candidate is timed
+---@field measure boolean    whether a correct candidate of a timed task is timed
 ---@field reuse boolean      identical candidates are judged once (training)
 ---@field pick "final"|"best"   which state of the workspace is judged
 ---@field salt? string       of the random numbers; the stage when absent
@@ -39,7 +39,8 @@ local function best_of(setting, task, states)
     local state = states[index]
     if state.correct ~= false and judged < 3 then
       judged = judged + 1
-      local verdict = setting.run.judging:verdict(task, state.files, { measure = setting.measure, reuse = setting.reuse })
+      local verdict = setting.run.judging:verdict(task, state.files, { measure = setting.measure and task.timed,
+        reuse = setting.reuse })
       local speed = verdict.speedup and verdict.speedup.compile or 0
       if not best or (verdict.correct and (not best.correct or speed > best.speed)) then
         best = { verdict = verdict, speed = speed, correct = verdict.correct, files = state.files }
@@ -59,8 +60,8 @@ local function judge_episode(setting, task, episode, world)
   end
   if not verdict then
     local label = next(episode.labels)
-    verdict = setting.run.judging:verdict(task, files, { measure = setting.measure, reuse = setting.reuse,
-      reason = label or "no_files" })
+    verdict = setting.run.judging:verdict(task, files, { measure = setting.measure and task.timed,
+      reuse = setting.reuse, reason = label or "no_files" })
   end
   verdict.files = files and { ["kernels/k.cpp"] = files["kernels/k.cpp"] } or nil
   verdict.policy, verdict.task = setting.policy.name, task.id
@@ -135,6 +136,20 @@ function play.kept(setting, task, index, known)
   local record = play.episode(setting, task, index)
   assert(setting.run.store:append("trajectories", record))
   return record
+end
+
+--- All stored trajectories of some stages, whole: with verdict and turns.
+---@param run table
+---@param stages string[]
+---@return table[]
+function play.of_stages(run, stages)
+  local list = {}
+  for _, stage in ipairs(stages) do
+    for _, row in ipairs(assert(run.store:list("trajectories", { where = { stage = stage } }))) do
+      list[#list + 1] = run.store:get("trajectories", row.id)
+    end
+  end
+  return list
 end
 
 return play
