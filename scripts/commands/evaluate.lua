@@ -1,5 +1,6 @@
 -- khost evaluate: one verdict on one workspace.
 local args = require "lib.args"
+local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
@@ -7,16 +8,18 @@ local judge = require "khost.judge"
 local OPTIONS = {
   { name = "--task", kind = "text", required = true, help = "the task's Python file: Model, get_inputs" },
   { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
-  { name = "--tolerance", kind = "text", default = "calibrated", help = "calibrated, strict or paper" },
-  { name = "--threads", kind = "number", default = 1, help = "threads of the kernel and of its baselines" },
+  { name = "--target", kind = "text", default = "cpu", help = "cpu, or cuda on a machine with an NVIDIA GPU" },
+  { name = "--tolerance", kind = "text", help = "calibrated, strict or paper (else judge.tolerance of khost.toml)" },
+  { name = "--threads", kind = "number", help = "threads of the kernel and its baselines (else judge.threads)" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
   { name = "--require", kind = "text", help = "exit 1 unless reached: compile:1.05 or eager:2" },
   { name = "--json", kind = "flag", help = "print the whole record" },
 }
 local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels" }
+local TARGETS = { cpu = "kernels are .cpp files there", cuda = "kernels are .cu or .cpp files there" }
 local TOLERANCES = { calibrated = true, strict = true, paper = true }
 
-local function candidate_files(folder)
+local function candidate_files(folder, target)
   if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
   local files = {}
   local function add(path)
@@ -29,7 +32,7 @@ local function candidate_files(folder)
   end
   walk("kernels/")
   if not next(files) then
-    args.misuse(("--workspace %s: no file in %s/kernels; kernels are .cpp files there"):format(folder, folder))
+    args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
   end
   add("model_new.py")
   return files
@@ -65,20 +68,27 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
+  local machine, problem = config.load {}
+  if not machine then args.misuse(problem) end
+  options.tolerance = options.tolerance or machine.judge.tolerance
+  options.threads = options.threads or machine.judge.threads
+  if not TARGETS[options.target] then
+    args.misuse(("--target %s: cpu or cuda expected"):format(options.target))
+  end
   if not TOLERANCES[options.tolerance] then
     args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
   end
   local side, least = parse_require(options.require)
   local source, message = fs.read(options.task)
   if not source then args.misuse("--task: " .. message) end
-  local files = candidate_files(options.workspace)
+  local files = candidate_files(options.workspace, options.target)
 
-  local process, unavailable = judge.open()
+  local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
   if not process then args.misuse(unavailable) end
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why = process:request("evaluate", {
     task = { source = source, name = options.task },
-    files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
+    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
   })
   process:close()
   if not verdict then error(("%s: %s"):format(options.task, why), 0) end

@@ -1,0 +1,78 @@
+// The judge's clock on a GPU, time-sliced. Everything of a call stands in queues beforehand: the subject's device waits
+// for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event B.
+// So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
+// One thread at a time, which holds the right to use the device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sandbox/judge/clock.h"
+#include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/kernels.h"
+
+namespace khost::judge::gpu {
+
+// A process that plays turns: a candidate in its own jail, or a child of the zygote.
+struct Runner {
+  pid_t pid = 0;
+  sandbox::ControlPage* page = nullptr;
+  std::function<void()> freeze;
+  std::function<void()> thaw;
+  std::function<std::optional<sandbox::Exit>()> ended;  // the exit once it is gone
+};
+
+struct Turn {
+  Window window;             // end, seconds (B - A), status, message, exit
+  double open_s = 0;         // from launching open until the host saw that it was over: long when somebody is resident
+  unsigned wrong = 0;        // samples that did not hold
+  bool busy = false;         // a barrier did not pass
+  bool lost = false;         // the device itself failed
+};
+
+// What is revealed at the opening and what is looked at when closing; device memory.
+struct Call {
+  Span spans[kMostSpans] = {};
+  int span_count = 0;
+  const View* views = nullptr;
+  int view_count = 0;
+  std::uint64_t seed = 0;
+};
+
+class GpuClock {
+ public:
+  static Result<std::unique_ptr<GpuClock>> make(Device& device, Runner runner);
+  ~GpuClock();
+  GpuClock(const GpuClock&) = delete;
+  GpuClock& operator=(const GpuClock&) = delete;
+
+  // Waits for the set-up's acknowledgement; then the subject stands.
+  Window ready(double timeout_s) { return run(sandbox::kReady, timeout_s, false); }
+  void stop();
+  // One call at once: checked, not timed. The subject stands before and after.
+  Window direct(double timeout_s);
+  // One timed call. A subject that does not answer is released from the judge's stream, and then must be ended.
+  Turn queued(const Call& call, double timeout_s);
+
+ private:
+  GpuClock(Device& device, Runner runner) : device_(device), runner_(std::move(runner)), page_(runner_.page) {}
+  Window run(std::uint32_t seq, double timeout_s, bool thaw);
+  bool stand_still();
+  void set_form(std::uint32_t form);
+  Device& device_;
+  Runner runner_;
+  sandbox::ControlPage* page_;
+  std::uint32_t seq_ = sandbox::kReady;
+  void* page_on_device_ = nullptr;
+  unsigned* seen_ = nullptr;       // host memory of the judge alone
+  unsigned* seen_on_device_ = nullptr;
+  TurnState* states_ = nullptr;    // device, open and close
+  TurnState* found_ = nullptr;     // host
+  cudaEvent_t a_ = nullptr, b_ = nullptr;
+};
+
+// Host time from launching open to seeing it over, with nobody else on the device: the measure for Turn::open_s.
+double idle_open_s(Device& device, const Call& call);
+
+}  // namespace khost::judge::gpu

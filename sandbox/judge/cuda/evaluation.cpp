@@ -1,0 +1,461 @@
+#include "sandbox/judge/cuda/evaluation.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "host/base/lease.h"
+#include "host/base/sha256.h"
+#include "sandbox/judge/cuda/calibration.h"
+#include "sandbox/judge/planning.h"
+#include "sandbox/judge/service.h"
+#include "sandbox/judge/statistics.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr double kSetUpTimeout = 20;
+constexpr double kCallTimeout = 5;
+constexpr double kCompileTimeout = 240;
+constexpr double kLeastCallTimeout = 1;
+constexpr double kBaselineTimeout = 60;
+constexpr int kBaselineProcesses = 3;
+constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
+constexpr std::size_t kWarmUps = 3;
+// How much longer than alone an opening may take before somebody is resident: a slice is about 2 ms.
+constexpr double kResident_s = 1e-3;
+
+std::string ending(const Turn& turn) {
+  using End = Window::End;
+  const End end = turn.window.end;
+  return std::string(turn.lost             ? "the GPU failed"
+                     : end == End::timeout ? "it takes too long"
+                     : end == End::gone    ? "its process ended"
+                     : end == End::stuck   ? "it cannot be stopped"
+                                           : "status " + std::to_string(turn.window.status)) +
+         " " + turn.window.message;
+}
+
+double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+
+}  // namespace
+
+Result<Json> Evaluation::run() {
+  if (!request_.contains("files") || !request_["files"].is_object()) {
+    return Failure{"evaluate needs files", "bad_input"};
+  }
+  for (const auto& [path, text] : request_["files"].items()) {
+    if (text.is_string() && (path.rfind("kernels/", 0) == 0 || path == "model_new.py")) {
+      files_[path] = text.get<std::string>();
+    }
+  }
+  struct Step {
+    const char* name;
+    bool (Evaluation::*run)();
+    bool on_device;
+  };
+  const bool measured = request_.value("measure", true);
+  Result<Lease> lease = Lease::open(gpu_.lease_path_);
+  if (!lease) {
+    verdict_.fail("void", "task", "lease", lease.failure().message);
+    return verdict_.to_json();
+  }
+  bool passed = true;
+  for (const Step& step :
+       {Step{"task", &Evaluation::open_task, true}, Step{"build", &Evaluation::build_kernels, false},
+        Step{"plan", &Evaluation::make_plan, false}, Step{"verify", &Evaluation::verify, true},
+        Step{"time", &Evaluation::time, true}}) {
+    if (step.run == &Evaluation::time && !measured) {
+      break;
+    }
+    std::unique_lock right(gpu_.mutex_, std::defer_lock);
+    if (step.on_device) {
+      right.lock();
+    }
+    const auto begin = Steady::now();
+    verdict_.stage = step.name;
+    if (step.on_device) {
+      // Verification leaves the device to others' shared work; timing needs it alone.
+      const Lease::Guard guard =
+          lease->acquire(step.run == &Evaluation::time ? Lease::Mode::exclusive : Lease::Mode::shared);
+      const Status opened = gpu_.open();
+      passed = opened ? (this->*step.run)() : void_for(step.name, opened.failure());
+      if (!passed || step.run == &Evaluation::time || (!measured && step.run == &Evaluation::verify)) {
+        subject_.reset();
+      }
+    } else {
+      passed = (this->*step.run)();
+    }
+    verdict_.wall_s[step.name] = since(begin);
+    if (!passed) {
+      return verdict_.to_json();
+    }
+  }
+  verdict_.status = "ok";
+  return verdict_.to_json();
+}
+
+bool Evaluation::void_for(const char* stage, const Failure& failure) {
+  verdict_.fail(failure.code == "bad_task" ? "bad_task" : "void", stage, failure.code, failure.message);
+  return false;
+}
+
+bool Evaluation::open_task() {
+  Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
+  if (!task) {
+    return void_for("task", task.failure());
+  }
+  task_ = *task;
+  verdict_.evidence["task_hash"] = task_->session->hash();
+  verdict_.evidence["inputs"] = task_->session->planted() ? "planted" : "nominal";
+  verdict_.evidence["device"] = gpu_.device_->describe();
+  return true;
+}
+
+bool Evaluation::build_kernels() {
+  sandbox::BuildRequest request;
+  request.files = files_;
+  request.target = "cuda";
+  request.arch = gpu_.device_->architecture();
+  Result<sandbox::Built> built = sandbox::build(request);
+  if (!built) {
+    const Failure& why = built.failure();
+    verdict_.fail(why.code == "policy" ? "policy" : why.code == "io" || why.code == "host" ? "void" : "build_failed",
+                  "build", why.code, why.message);
+    return false;
+  }
+  built_ = std::move(*built);
+  verdict_.evidence["artefact_hash"] = built_.hash;
+  return true;
+}
+
+bool Evaluation::make_plan() {
+  const auto recorder = [this] { return gpu_.service_.recorders(); };
+  Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
+  if (!plan) {
+    const std::string& code = plan.failure().code;
+    const bool policy = code.rfind("policy", 0) == 0;
+    verdict_.fail(policy            ? "policy"
+                  : code == "shape" ? "wrong"
+                  : code == "gone"  ? "void"
+                                    : "build_failed",
+                  "plan", policy && code.size() > 7 ? code.substr(7) : code, plan.failure().message);
+    return false;
+  }
+  plan_ = std::move(*plan);
+  return true;
+}
+
+std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
+  Result<std::unique_ptr<Candidate>> subject =
+      Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path);
+  if (!subject) {
+    void_for(stage, subject.failure());
+    return nullptr;
+  }
+  const Window window = (*subject)->ready(kSetUpTimeout);
+  if (window.end != Window::End::done || window.status != 0) {
+    verdict_.fail(window.end == Window::End::timeout ? "timeout" : "crash", stage, "set_up",
+                  window.message.empty() ? "the subject did not get ready" : window.message);
+    return nullptr;
+  }
+  if (Status laid = (*subject)->expect(*task_->sets, tolerance_); !laid) {
+    void_for(stage, laid.failure());
+    return nullptr;
+  }
+  return std::move(*subject);
+}
+
+bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set, const char* stage) {
+  if (window.end == Window::End::timeout || window.end == Window::End::stuck) {
+    verdict_.fail("timeout", stage, "call", "a call did not come back");
+    return false;
+  }
+  if (window.end == Window::End::gone) {
+    const int signal = window.exit ? window.exit->signal : 0;
+    verdict_.fail("crash", stage, signal != 0 ? "signal" : "exit",
+                  signal != 0 ? "the launcher died of signal " + std::to_string(signal)
+                              : "the launcher ended its process");
+    return false;
+  }
+  if (window.status != 0) {
+    verdict_.fail("crash", stage, "status", window.message);
+    return false;
+  }
+  Result<bool> changed = subject.inputs_changed(*task_->sets, set);
+  if (!changed) {
+    return void_for(stage, changed.failure());
+  }
+  if (*changed) {
+    verdict_.fail("policy", stage, "writes_inputs", "the kernel wrote to its inputs or to the model's state");
+    return false;
+  }
+  Result<std::optional<Mismatch>> wrong = subject.compare(*task_->sets, set);
+  if (!wrong) {
+    return void_for(stage, wrong.failure());
+  }
+  if (!*wrong) {
+    return true;
+  }
+  std::string reason = "mismatch";
+  if (set > 0) {
+    Result<std::optional<Mismatch>> stale = subject.compare(*task_->sets, set - 1);
+    reason = stale && !*stale ? "stale_output" : reason;
+  }
+  verdict_.fail("wrong", stage, reason, (*wrong)->text());
+  return false;
+}
+
+bool Evaluation::verify() {
+  const std::string artefact = sha256_hex(built_.hash + plan_.to_json().dump());
+  Result<Zygote*> python = gpu_.zygote();
+  Result<std::shared_ptr<const Batch>> batch =
+      python ? task_->session->batch_for(**python, artefact) : python.failure();
+  if (!batch) {
+    return void_for("verify", batch.failure());
+  }
+  if (!task_->sets || task_->sets != *batch) {
+    task_->sets = *batch;
+    task_->idle_open_s = 0;
+  }
+  const std::string name = request_.value("tolerance", "calibrated");
+  Result<std::vector<Tolerance>> tolerance =
+      tolerances(name, task_->session->layouts().outputs.tensors.size(), (*batch)->scales);
+  if (!tolerance) {
+    verdict_.fail("void", "verify", "bad_input", tolerance.failure().message);
+    return false;
+  }
+  tolerance_ = *tolerance;
+  verdict_.evidence["tolerance"] = name == "calibrated" && (*batch)->scales.empty() ? "strict" : name;
+  if (!(*batch)->oracle_error.empty()) {
+    verdict_.evidence["oracle_error"] = (*batch)->oracle_error;
+  }
+  subject_ = fresh("verify");
+  if (!subject_) {
+    return false;
+  }
+  Json seeds = Json::array();
+  for (std::size_t i = 0; i < kVerificationSets; i++) {
+    seeds.push_back((*batch)->sets[i].seed);
+    const Window window = subject_->direct(*task_->sets, i, kCallTimeout);
+    longest_call_s_ = std::max(longest_call_s_, window.seconds);
+    if (!check(*subject_, window, i, "verify")) {
+      return false;
+    }
+  }
+  verdict_.evidence["seeds"] = seeds;
+  verdict_.correct = true;
+  return true;
+}
+
+// The first calls of a process load its kernels, which would wait for a stream that waits for us.
+bool Evaluation::warm(Candidate& subject, const char* stage) {
+  for (std::size_t i = 0; i < kWarmUps; i++) {
+    if (!check(subject, subject.direct(*task_->sets, i, kCallTimeout), i, stage)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples) {
+  const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
+  int busy = 0, calls = 0;
+  for (std::size_t i = kVerificationSets; i < task_->sets->sets.size(); i++) {
+    Turn turn = subject.queued(*task_->sets, i, timeout);
+    if (turn.lost) {
+      verdict_.fail("crash", "time", "device", "the GPU did not come back while the candidate ran");
+      return false;
+    }
+    if (turn.window.end == Window::End::timeout && turn.open_s == 0) {
+      verdict_.fail("policy", "time", "synchronises",
+                    "a launcher did not return before its inputs were there: it waits for the device, allocates or "
+                    "loads something in every call");
+      return false;
+    }
+    if (!check(subject, turn.window, i, "time")) {
+      return false;
+    }
+    if (turn.wrong > 0) {
+      verdict_.fail("wrong", "time", "early_acknowledgement",
+                    std::to_string(turn.wrong) + " of " + std::to_string(kSamples) +
+                        " sampled elements were not there when the call was acknowledged");
+      return false;
+    }
+    calls++;
+    busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
+    samples.push_back(std::max(1e-7, turn.window.seconds - gpu_.cost_.plan_s));
+  }
+  busy_openings_ += busy;
+  windows_ += calls;
+  if (2 * busy > calls) {
+    verdict_.fail("policy", "time", "device_busy", "something of the candidate stays on the device between its calls");
+    return false;
+  }
+  return true;
+}
+
+Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
+  std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
+  if (process == Process::fresh || !kept) {
+    kept.reset();
+    Result<Zygote*> python = gpu_.zygote();
+    Result<std::unique_ptr<GpuBaseline>> started =
+        python ? GpuBaseline::start(*gpu_.device_, **python, *task_->session, *task_->sets, kind, kCompileTimeout)
+               : python.failure();
+    if (!started) {
+      return started.failure();
+    }
+    kept = std::move(*started);
+  }
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < task_->sets->sets.size(); i++) {
+    const bool warming = i < kWarmUps;
+    Turn turn;
+    if (warming && process == Process::fresh) {
+      turn.window = kept->direct(*task_->sets, i, kBaselineTimeout);
+    } else {
+      turn = kept->queued(*task_->sets, i, kBaselineTimeout);
+    }
+    if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
+      const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
+                                  ? " synchronises with the device and cannot be queued"
+                                  : " did not answer: " + ending(turn);
+      kept.reset();
+      return Failure{"the " + kind + " baseline" + why, "timeout"};
+    }
+    if (!warming) {
+      seconds.push_back(std::max(1e-7, turn.window.seconds - (kind == "empty" ? 0 : gpu_.cost_.python_s)));
+    }
+  }
+  return median(seconds);
+}
+
+void Evaluation::measure_baseline(const std::string& kind) {
+  Session& session = *task_->session;
+  if (session.baselines.count(kind) > 0 || session.unavailable.count(kind) > 0) {
+    return;
+  }
+  std::vector<double> medians;
+  for (int i = 0; i < kBaselineProcesses; i++) {
+    Result<double> block = baseline_block(kind, Process::fresh);
+    if (!block) {
+      session.unavailable[kind] = block.failure().message;
+      return;
+    }
+    if (kind != "compile" || i > 0) {  // the first process compiles; those that load its cache are timed
+      medians.push_back(*block);
+    }
+  }
+  session.baselines[kind] = baseline_of(medians);
+}
+
+Status Evaluation::calibrate() {
+  if (gpu_.cost_.known) {
+    return ok();
+  }
+  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root);
+  if (!cost) {
+    return cost.failure();
+  }
+  gpu_.cost_ = *cost;
+  gpu_.cost_.bandwidth = gpu_.device_->bandwidth();
+  Result<double> python = baseline_block("empty", Process::fresh);
+  task_->residents.erase("empty");
+  if (!python) {
+    return python.failure();
+  }
+  gpu_.cost_.python_s = *python;
+  gpu_.cost_.known = true;
+  return ok();
+}
+
+bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& samples) {
+  const Session& session = *task_->session;
+  const auto found = session.baselines.find(kind);
+  if (found == session.baselines.end()) {
+    verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
+    return true;
+  }
+  const double slack = gpu_.cost_.slack_s;
+  verdict_.times[kind + "_s"] = found->second.seconds;
+  verdict_.speedup[kind] = found->second.seconds / median(samples);
+  if (found->second.seconds < kResolved * slack) {
+    verdict_.faster[kind] = false;
+    verdict_.evidence["unresolved"][kind] = true;
+    return true;
+  }
+  std::optional<bool> faster = clear_case(found->second, samples, slack);
+  std::vector<double> brackets;
+  Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
+  while (!faster && before && brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
+    std::unique_ptr<Candidate> again = fresh("time");
+    std::vector<double> block;
+    if (!again || !warm(*again, "time") || !candidate_block(*again, block)) {
+      return false;
+    }
+    again.reset();
+    Result<double> after = baseline_block(kind, Process::resident);
+    if (!after) {
+      break;
+    }
+    brackets.push_back(bracket(*before, median(block), *after, slack));
+    faster = decide(brackets);
+    before = after;
+  }
+  verdict_.faster[kind] = faster.value_or(false);
+  verdict_.evidence["brackets"][kind] = brackets;
+  return true;
+}
+
+bool Evaluation::time() {
+  const Session& session = *task_->session;
+  const std::vector<std::string> kinds = {"eager", "compile"};
+  const bool known = gpu_.cost_.known && session.baselines.size() + session.unavailable.size() == kinds.size() &&
+                     task_->idle_open_s > 0;
+  if (!known) {
+    subject_.reset();  // no candidate lives while anything else is timed
+    Result<double> idle = measure_idle_open(*gpu_.device_, session, *task_->sets);
+    if (!idle) {
+      return void_for("time", idle.failure());
+    }
+    task_->idle_open_s = *idle;
+    if (Status calibrated = calibrate(); !calibrated) {
+      return void_for("time", calibrated.failure());
+    }
+    for (const std::string& kind : kinds) {
+      measure_baseline(kind);
+    }
+    subject_ = fresh("time");
+    if (!subject_ || !warm(*subject_, "time")) {
+      return false;
+    }
+  }
+  verdict_.slack_s = gpu_.cost_.slack_s;
+  verdict_.evidence["clock"] = gpu_.cost_.evidence;
+  std::vector<double> samples;
+  if (!candidate_block(*subject_, samples)) {
+    return false;
+  }
+  subject_.reset();
+  verdict_.times["candidate_s"] = median(samples);
+  verdict_.evidence["samples"] = samples;
+  for (const std::string& kind : kinds) {
+    if (!decide_on(kind, samples)) {
+      return false;
+    }
+  }
+  verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
+  if (gpu_.cost_.bandwidth > 0) {
+    // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
+    const Layouts& layouts = session.layouts();
+    const double bytes = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes +
+                                             layouts.outputs.region_bytes);
+    verdict_.evidence["floor_s"] = bytes / gpu_.cost_.bandwidth;
+    verdict_.evidence["bandwidth"] = gpu_.cost_.bandwidth;
+  }
+  return true;
+}
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,51 @@
+// One evaluation on the GPU from files to verdict; single use, one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sandbox/abi/build.h"
+#include "sandbox/judge/cuda/gpu.h"
+#include "sandbox/verdict.h"
+
+namespace khost::judge::gpu {
+
+class Evaluation {
+ public:
+  Evaluation(Gpu& gpu, const Json& request) : gpu_(gpu), request_(request) {}
+  Result<Json> run();
+
+ private:
+  bool open_task();
+  bool build_kernels();
+  bool make_plan();
+  bool verify();
+  bool time();
+  bool void_for(const char* stage, const Failure& failure);
+  std::unique_ptr<Candidate> fresh(const char* stage);
+  bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
+  bool warm(Candidate& subject, const char* stage);
+  bool candidate_block(Candidate& subject, std::vector<double>& samples);
+  enum class Process { fresh, resident };
+  Result<double> baseline_block(const std::string& kind, Process process);
+  void measure_baseline(const std::string& kind);
+  Status calibrate();
+  bool decide_on(const std::string& kind, const std::vector<double>& samples);
+
+  Gpu& gpu_;
+  const Json& request_;
+  sandbox::Verdict verdict_;
+  std::shared_ptr<Task> task_;
+  std::map<std::string, std::string> files_;
+  sandbox::Built built_;
+  sandbox::Plan plan_;
+  std::vector<Tolerance> tolerance_;
+  std::unique_ptr<Candidate> subject_;
+  double longest_call_s_ = 0;  // of the verification, by the host's clock
+  int busy_openings_ = 0, windows_ = 0;
+};
+
+}  // namespace khost::judge::gpu

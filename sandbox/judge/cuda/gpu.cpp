@@ -1,0 +1,109 @@
+#include "sandbox/judge/cuda/gpu.h"
+
+#include <memory>
+
+#include "host/base/sha256.h"
+#include "sandbox/judge/cuda/evaluation.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr std::size_t kMostTasks = 8;
+constexpr std::size_t kMostResidents = 2;
+
+// The sets of one task; those of the tasks before it are given up when the device is full.
+std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
+
+// The reference's process writes a set; it ends before a candidate starts, and nobody else ever has the descriptor.
+Result<SetMemory> lend_set(std::size_t bytes) {
+  Result<Lent> lent = Lent::make(bytes);
+  if (!lent) {
+    return lent.failure();
+  }
+  auto owner = std::make_shared<Lent>(std::move(*lent));
+  std::byte* const data = owner->data();
+  const std::size_t size = owner->bytes();
+  const int fd = owner->fd();
+  return SetMemory{std::move(owner), data, size, fd};
+}
+
+}  // namespace
+
+Gpu::~Gpu() {
+  if (device_) {
+    (void)device_->attach();
+  }
+  tasks_.clear();
+}
+
+Status Gpu::open() {
+  if (device_ && device_->lost()) {
+    tasks_.clear();
+    device_.reset();
+    cudaDeviceReset();
+    cost_ = {};
+  }
+  if (device_) {
+    return device_->attach();
+  }
+  Result<std::unique_ptr<Device>> device = Device::open();
+  if (!device) {
+    return device.failure();
+  }
+  device_ = std::move(*device);
+  return ok();
+}
+
+Result<Zygote*> Gpu::zygote() {
+  if (zygote_ && !zygote_->alive()) {
+    tasks_.clear();
+    zygote_.reset();
+  }
+  if (!zygote_) {
+    const Access& access = device_->access();
+    const GpuView view{access.nodes, access.prefixes, access.library_path, access.driver_folder};
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
+    if (!started) {
+      return started.failure();
+    }
+    zygote_ = std::move(*started);
+  }
+  return zygote_.get();
+}
+
+Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
+  const std::string hash = sha256_hex(source);
+  for (auto i = tasks_.begin(); i != tasks_.end(); ++i) {
+    if ((*i)->session->hash() == hash) {
+      tasks_.splice(tasks_.begin(), tasks_, i);
+      return tasks_.front();
+    }
+  }
+  Result<Zygote*> python = zygote();
+  if (!python) {
+    return python.failure();
+  }
+  const std::size_t bytes = device_->describe()["bytes"].get<std::size_t>();
+  Result<std::shared_ptr<Session>> session = Session::open(**python, source, {"cuda", set_budget(bytes), lend_set});
+  if (!session) {
+    return session.failure();
+  }
+  auto made = std::make_shared<Task>();
+  made->session = *session;
+  tasks_.push_front(made);
+  if (tasks_.size() > kMostTasks) {
+    tasks_.pop_back();
+  }
+  std::size_t place = 0;
+  for (const auto& task : tasks_) {
+    if (place++ >= kMostResidents) {
+      task->residents.clear();
+      task->sets.reset();
+    }
+  }
+  return made;
+}
+
+Result<Json> Gpu::evaluate(const Json& request) { return Evaluation(*this, request).run(); }
+
+}  // namespace khost::judge::gpu

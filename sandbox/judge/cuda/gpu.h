@@ -1,0 +1,65 @@
+// What the jobs for the CUDA target share: the device, the zygote with the device in it, tasks and the costs of the
+// clock. Jobs build and plan side by side; one at a time uses the device. Any thread.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/subject.h"
+#include "sandbox/judge/session.h"
+#include "sandbox/judge/zygote.h"
+
+namespace khost::judge {
+class Service;
+}
+
+namespace khost::judge::gpu {
+
+// A task as the device holds it.
+struct Task {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<const Batch> sets;
+  double idle_open_s = 0;  // host time of an opening with nobody else on the device
+  std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+};
+
+// What a window costs by itself, measured with subjects that launch nothing, and what an adversary gains.
+struct GpuCost {
+  bool known = false;
+  double plan_s = 0, python_s = 0;
+  double spread_s = 0;  // of the empty windows, 10th to 90th percentile
+  double slack_s = 0;
+  double bandwidth = 0;  // bytes a second of a large copy
+  Json evidence;        // of the calibration
+};
+
+class Gpu {
+ public:
+  Gpu(Service& service, PythonPlace place, std::string lease_path)
+      : service_(service), place_(std::move(place)), lease_path_(std::move(lease_path)) {}
+  ~Gpu();
+
+  // One verdict. Blocks.
+  Result<Json> evaluate(const Json& request);
+
+ private:
+  friend class Evaluation;
+  Status open();  // under mutex_
+  Result<Zygote*> zygote();
+  Result<std::shared_ptr<Task>> task(const std::string& source);
+
+  Service& service_;
+  PythonPlace place_;
+  std::string lease_path_;
+  std::mutex mutex_;  // the right to use the device
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Zygote> zygote_;
+  std::list<std::shared_ptr<Task>> tasks_;
+  GpuCost cost_;
+};
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,260 @@
+#include "sandbox/judge/cuda/kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr unsigned long long kOpenLimit_ns = 50000000;
+constexpr unsigned long long kCloseLimit_ns = 200000000;
+constexpr int kThreads = 1024;
+
+__device__ unsigned long long device_ns() {
+  unsigned long long t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  return t;
+}
+
+__host__ __device__ std::uint64_t mixed(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+// Two blocks of 1,024 threads fill a multiprocessor, so all blocks resident means that nobody else has a warp there.
+// The limit keeps a turn from waiting for ever for a device that is shared at the same moment.
+__device__ bool all_resident(TurnState* state, unsigned long long limit_ns) {
+  __shared__ int passed;
+  if (threadIdx.x == 0) {
+    const unsigned long long start = device_ns();
+    passed = 1;
+    atomicAdd(&state->arrived, 1u);
+    while (*(volatile unsigned*)&state->arrived < gridDim.x) {
+      if (device_ns() - start > limit_ns) {
+        *(volatile unsigned*)&state->busy = 1;
+        break;
+      }
+    }
+    if (*(volatile unsigned*)&state->busy) {
+      passed = 0;
+    }
+  }
+  __syncthreads();
+  return passed != 0;
+}
+
+// In this form every comparison with NaN fails; an infinity equals only itself.
+__device__ bool close_enough(double got, double expected, double atol, double rtol) {
+  return isfinite(expected) ? fabs(got - expected) <= atol + rtol * fabs(expected) : got == expected;
+}
+
+template <class T>
+__device__ T fresh(const std::byte* base, std::int64_t index) {
+  return __ldcv(reinterpret_cast<const T*>(base) + index);
+}
+
+__device__ double half_at(const std::byte* base, std::int64_t index) {
+  const unsigned short bits = fresh<unsigned short>(base, index);
+  return __half2float(__ushort_as_half(bits));
+}
+
+__device__ double brain_at(const std::byte* base, std::int64_t index) {
+  return __uint_as_float(static_cast<unsigned>(fresh<unsigned short>(base, index)) << 16);
+}
+
+__device__ bool right(const View& view, std::int64_t flat) {
+  std::int64_t at = flat;
+  if (view.dimensions > 0) {
+    std::int64_t rest = flat;
+    at = 0;
+    for (int d = view.dimensions - 1; d >= 0; d--) {
+      at += rest % view.size[d] * view.stride[d];
+      rest /= view.size[d];
+    }
+  }
+  const std::byte* g = view.got;
+  const std::byte* e = view.expected;
+  switch (view.element) {
+    case Element::f32:
+      return close_enough(fresh<float>(g, at), fresh<float>(e, flat), view.atol, view.rtol);
+    case Element::f64:
+      return close_enough(fresh<double>(g, at), fresh<double>(e, flat), view.atol, view.rtol);
+    case Element::f16:
+      return close_enough(half_at(g, at), half_at(e, flat), view.atol, view.rtol);
+    case Element::bf16:
+      return close_enough(brain_at(g, at), brain_at(e, flat), view.atol, view.rtol);
+    case Element::exact1:
+      return fresh<unsigned char>(g, at) == fresh<unsigned char>(e, flat);
+    case Element::exact2:
+      return fresh<unsigned short>(g, at) == fresh<unsigned short>(e, flat);
+    case Element::exact4:
+      return fresh<unsigned>(g, at) == fresh<unsigned>(e, flat);
+    case Element::exact8:
+      return fresh<unsigned long long>(g, at) == fresh<unsigned long long>(e, flat);
+    case Element::exact16:
+      return fresh<unsigned long long>(g, 2 * at) == fresh<unsigned long long>(e, 2 * flat) &&
+             fresh<unsigned long long>(g, 2 * at + 1) == fresh<unsigned long long>(e, 2 * flat + 1);
+  }
+  return false;
+}
+
+struct OpenArguments {
+  TurnState* state;
+  Span spans[kMostSpans];
+  int count;
+  const uint4* scrub;
+  std::size_t scrub16;
+  unsigned* go;
+  unsigned* seen;
+  unsigned seq;
+};
+
+__global__ void __launch_bounds__(kThreads, 2) open_kernel(OpenArguments a) {
+  if (!all_resident(a.state, kOpenLimit_ns)) {
+    return;
+  }
+  const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
+  const std::size_t stride = std::size_t{gridDim.x} * kThreads;
+  for (int s = 0; s < a.count; s++) {
+    const uint4* from = reinterpret_cast<const uint4*>(a.spans[s].from);
+    uint4* to = reinterpret_cast<uint4*>(a.spans[s].to);
+    for (std::size_t i = first; i < a.spans[s].bytes / 16; i += stride) {
+      __stcs(to + i, __ldcs(from + i));
+    }
+  }
+  uint4 sum{};
+  for (std::size_t i = first; i < a.scrub16; i += stride) {
+    const uint4 word = __ldcg(a.scrub + i);
+    sum.x ^= word.x;
+    sum.y ^= word.y;
+  }
+  if (sum.x == 0x12345678u && sum.y == 0x9abcdef0u) {  // never, but the compiler does not know
+    a.state->bad = 1;
+  }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0 && atomicAdd(&a.state->left, 1u) == gridDim.x - 1) {
+    if (a.go != nullptr) {
+      *(volatile unsigned*)a.go = a.seq;
+    }
+    *(volatile unsigned*)a.seen = a.seq;
+    __threadfence_system();
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 2) close_kernel(TurnState* state, const View* views, int count,
+                                                           std::uint64_t seed) {
+  if (!all_resident(state, kCloseLimit_ns) || count == 0) {
+    return;
+  }
+  const unsigned first = blockIdx.x * kThreads + threadIdx.x;
+  for (unsigned i = first; i < kSamples; i += gridDim.x * kThreads) {
+    const View& view = views[i % count];
+    if (view.count > 0 && !right(view, static_cast<std::int64_t>(mixed(seed + i) % view.count))) {
+      atomicAdd(&state->bad, 1u);
+    }
+  }
+}
+
+__global__ void compare_kernel(const View* views, Difference* differences) {
+  const View& view = views[blockIdx.y];
+  Difference* result = differences + blockIdx.y;
+  unsigned long long wrong = 0;
+  unsigned long long place = ~0ull;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < view.count;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    if (!right(view, i)) {
+      wrong++;
+      place = min(place, static_cast<unsigned long long>(i));
+    }
+  }
+  if (wrong > 0) {
+    atomicAdd(&result->count, wrong);
+    atomicMin(&result->first, place);
+  }
+}
+
+__global__ void poison_kernel(std::uint64_t* memory, std::size_t words, std::uint64_t seed, std::uint64_t bits) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < words;
+       i += std::size_t{gridDim.x} * blockDim.x) {
+    memory[i] = mixed(seed + i) | bits;
+  }
+}
+
+__global__ void spoil_kernel(unsigned char* memory, std::size_t bytes) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < bytes;
+       i += std::size_t{gridDim.x} * blockDim.x) {
+    memory[i] |= 2;
+  }
+}
+
+__global__ void changes_kernel(const uint4* a, const uint4* b, std::size_t words, unsigned* differing) {
+  unsigned count = 0;
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < words;
+       i += std::size_t{gridDim.x} * blockDim.x) {
+    const uint4 x = __ldcs(a + i);
+    const uint4 y = __ldcs(b + i);
+    count += x.x != y.x || x.y != y.y || x.z != y.z || x.w != y.w;
+  }
+  if (count > 0) {
+    atomicAdd(differing, count);
+  }
+}
+
+__global__ void busy_kernel(unsigned long long nanoseconds) {
+  const unsigned long long start = device_ns();
+  while (device_ns() - start < nanoseconds) {
+  }
+}
+
+}  // namespace
+
+void open_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Span* spans, int count,
+               const std::byte* scrub, std::size_t scrub_bytes, unsigned* go, unsigned* seen, unsigned seq) {
+  OpenArguments a{state, {}, count, reinterpret_cast<const uint4*>(scrub), scrub_bytes / 16, go, seen, seq};
+  for (int i = 0; i < count; i++) {
+    a.spans[i] = spans[i];
+  }
+  open_kernel<<<2 * multiprocessors, kThreads, 0, stream>>>(a);
+}
+
+void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const View* views, int count,
+                std::uint64_t seed) {
+  close_kernel<<<2 * multiprocessors, kThreads, 0, stream>>>(state, views, count, seed);
+}
+
+void compare_all(cudaStream_t stream, int multiprocessors, const View* views, int count, Difference* differences) {
+  if (count > 0) {
+    compare_kernel<<<dim3(4 * multiprocessors, count), 512, 0, stream>>>(views, differences);
+  }
+}
+
+void poison(cudaStream_t stream, int multiprocessors, std::byte* memory, std::size_t bytes, std::uint64_t seed,
+            bool nans) {
+  if (bytes >= 8) {
+    poison_kernel<<<4 * multiprocessors, 512, 0, stream>>>(reinterpret_cast<std::uint64_t*>(memory), bytes / 8, seed,
+                                                           nans ? 0x7fc000007fc00000ull : 0);
+  }
+}
+
+void spoil_booleans(cudaStream_t stream, int multiprocessors, std::byte* memory, std::size_t bytes) {
+  if (bytes > 0) {
+    spoil_kernel<<<4 * multiprocessors, 512, 0, stream>>>(reinterpret_cast<unsigned char*>(memory), bytes);
+  }
+}
+
+void count_changes(cudaStream_t stream, int multiprocessors, const std::byte* a, const std::byte* b, std::size_t bytes,
+                   unsigned* differing) {
+  if (bytes >= 16) {
+    changes_kernel<<<4 * multiprocessors, 512, 0, stream>>>(reinterpret_cast<const uint4*>(a),
+                                                            reinterpret_cast<const uint4*>(b), bytes / 16, differing);
+  }
+}
+
+void busy_work(cudaStream_t stream, int multiprocessors, unsigned long long nanoseconds) {
+  busy_kernel<<<multiprocessors, kThreads, 0, stream>>>(nanoseconds);
+}
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,72 @@
+// Device code of the judge: opening and closing a call, poison, comparison. All of it runs in the judge's own context
+// on the judge's stream; every function only enqueues. Pointers are device memory unless said otherwise.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace khost::judge::gpu {
+
+inline constexpr int kMostDimensions = 8;
+inline constexpr unsigned kSamples = 16384;  // of a call's output, at secret places, inside the window
+
+enum class Element : int { f32, f64, f16, bf16, exact1, exact2, exact4, exact8, exact16 };
+
+// One output tensor: the candidate's elements (any strides) against the reference's (contiguous).
+struct View {
+  const std::byte* got;       // first element
+  const std::byte* expected;  // first element
+  Element element;
+  int dimensions;             // 0: `got` is contiguous as well
+  std::int64_t size[kMostDimensions];
+  std::int64_t stride[kMostDimensions];
+  std::int64_t count;
+  double atol, rtol;
+};
+
+// What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device.
+struct TurnState {
+  unsigned arrived, left, busy, bad;
+};
+
+struct Span {
+  const std::byte* from;
+  std::byte* to;
+  std::size_t bytes;  // a multiple of 16
+};
+inline constexpr int kMostSpans = 2;
+
+// Copies the spans, reads `scrub` (bytes, larger than the L2 cache) and then writes `seq` to *go, host memory that the
+// subject's device waits for, and to *seen, host memory that only the judge has. `go` may be null.
+void open_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Span* spans, int count,
+               const std::byte* scrub, std::size_t scrub_bytes, unsigned* go, unsigned* seen, unsigned seq);
+
+// Compares kSamples elements at places that follow from `seed`, spread over the views; counts wrong ones in state->bad.
+// `views` is device memory. With no view it only takes its turn.
+void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const View* views, int count,
+                std::uint64_t seed);
+
+struct Difference {
+  unsigned long long count;  // wrong elements
+  unsigned long long first;  // the smallest flat index of one
+};
+
+// Every element of every view; `differences` (device, one for each view) must be zero with `first` all ones.
+void compare_all(cudaStream_t stream, int multiprocessors, const View* views, int count, Difference* differences);
+
+// Noise over [memory, memory + bytes), bytes a multiple of 8; with `nans` quiet NaNs in both halves of a word.
+void poison(cudaStream_t stream, int multiprocessors, std::byte* memory, std::size_t bytes, std::uint64_t seed,
+            bool nans);
+// Makes bytes neither 0 nor 1, for booleans.
+void spoil_booleans(cudaStream_t stream, int multiprocessors, std::byte* memory, std::size_t bytes);
+
+// Counts 16-byte words that differ, in *differing (device).
+void count_changes(cudaStream_t stream, int multiprocessors, const std::byte* a, const std::byte* b, std::size_t bytes,
+                   unsigned* differing);
+
+// Keeps the whole device for `nanoseconds`; for calibration and tests.
+void busy_work(cudaStream_t stream, int multiprocessors, unsigned long long nanoseconds);
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,339 @@
+#include "sandbox/judge/cuda/subject.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sandbox/judge/cuda/views.h"
+
+namespace khost::judge::gpu {
+
+using sandbox::Fd;
+using sandbox::Jail;
+using sandbox::JailSpec;
+
+namespace {
+
+constexpr double kCopyTimeout_s = 10;
+
+Failure device_failure(const std::string& what) { return Failure{what + ": the GPU did not answer", "device"}; }
+
+// The spans that reveal a set: inputs and state, from the judge's copy to the lent memory.
+Call revealing(const Session& session, const Set& set, const Lent& inputs, const Lent& state) {
+  Call call;
+  const std::size_t first = session.layouts().inputs.region_bytes;
+  const std::size_t second = session.layouts().state.region_bytes;
+  if (first > 0) {
+    call.spans[call.span_count++] = {set.device.data, inputs.data(), first};
+  }
+  if (second > 0) {
+    call.spans[call.span_count++] = {set.device.data + first, state.data(), second};
+  }
+  return call;
+}
+
+Status reveal_now(Device& device, const Call& call) {
+  for (int i = 0; i < call.span_count; i++) {
+    const Span& span = call.spans[i];
+    cudaMemcpyAsync(span.to, span.from, span.bytes, cudaMemcpyDeviceToDevice, device.stream());
+  }
+  return device.settle(kCopyTimeout_s) ? ok() : Status(device_failure("revealing inputs"));
+}
+
+}  // namespace
+
+Candidate::~Candidate() {
+  clock_.reset();
+  jail_.reset();  // before the memory that it has mapped
+}
+
+Result<std::unique_ptr<Candidate>> Candidate::start(Device& device, const Session* session, const sandbox::Plan& plan,
+                                                    const std::string& library) {
+  std::unique_ptr<Candidate> subject(new Candidate(device));
+  subject->session_ = session;
+  subject->plan_ = plan;
+  struct Part {
+    Lent Candidate::* memory;
+    std::size_t bytes;
+  };
+  for (const Part& part :
+       {Part{&Candidate::inputs_, session != nullptr ? session->layouts().inputs.region_bytes : 0},
+        Part{&Candidate::state_, session != nullptr ? session->layouts().state.region_bytes : 0},
+        Part{&Candidate::outputs_, plan.outputs.region_bytes}}) {
+    Result<Lent> lent = Lent::make(part.bytes);
+    if (!lent) {
+      return lent.failure();
+    }
+    subject.get()->*part.memory = std::move(*lent);
+  }
+  const std::string text = plan.to_json().dump();
+  Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
+  Result<Region> written = Region::make("plan", text.size(), Region::Others::read);
+  if (!control || !written) {
+    return control ? written.failure() : control.failure();
+  }
+  subject->control_ = std::move(*control);
+  subject->text_ = std::move(*written);
+  memcpy(subject->text_.data(), text.data(), text.size());
+  const bool file = library.find('/') != std::string::npos;
+  if (file) {
+    subject->library_ = Fd(open(library.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!subject->library_) {
+      return sandbox::system_failure("open " + library);
+    }
+  }
+
+  const std::string program = sandbox::self_directory() + "/khost-subject-cuda";
+  const Access& access = device.access();
+  JailSpec spec;
+  spec.name = "subject";
+  spec.argv = {program, "--control", "3", "--plan", "4", "--library", file ? "5" : library};
+  spec.fds = {{subject->control_.fd(), 3}, {subject->text_.fd(), 4}};
+  if (file) {
+    spec.fds.push_back({subject->library_.get(), 5});
+  }
+  int inside = 6;
+  for (const auto& [name, lent] : {std::pair{"--inputs", &subject->inputs_}, {"--state", &subject->state_},
+                                   {"--outputs", &subject->outputs_}}) {
+    spec.argv.insert(spec.argv.end(), {name, std::to_string(inside), std::to_string(lent->bytes())});
+    if (lent->bytes() > 0) {
+      spec.fds.push_back({lent->fd(), inside});
+    }
+    inside++;
+  }
+  spec.readable_prefixes = access.prefixes;
+  spec.readable_prefixes.push_back(program);
+  spec.devices = access.nodes;
+  spec.environment = {{"LD_LIBRARY_PATH", access.library_path},
+                      {"CUDA_MODULE_LOADING", "LAZY"},
+                      {"CUDA_CACHE_DISABLE", "1"},
+                      {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}};
+  spec.threads_only = true;
+  spec.limit_address_space = false;
+  spec.limits.memory_bytes = std::size_t{16} << 30;
+  spec.limits.cpu_s = 60;
+  Result<Jail> jail = Jail::start(spec);
+  if (!jail) {
+    return jail.failure();
+  }
+  subject->jail_ = std::make_unique<Jail>(std::move(*jail));
+  Jail* held = subject->jail_.get();
+  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(
+      device, Runner{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()),
+                     [held] { held->freeze(); }, [held] { held->thaw(); }, [held] { return held->poll(); }});
+  if (!clock) {
+    return clock.failure();
+  }
+  subject->clock_ = std::move(*clock);
+  return subject;
+}
+
+Status Candidate::expect(const Batch& batch, const std::vector<Tolerance>& tolerance) {
+  const Layouts& layouts = session_->layouts();
+  views_.clear();
+  for (const Set& set : batch.sets) {
+    const std::byte* expected = set.device.data + layouts.inputs.region_bytes + layouts.state.region_bytes;
+    const std::vector<View> views = views_of(plan_.outputs, outputs_.data(), layouts.outputs, expected, tolerance);
+    for (const View& view : views) {
+      if (view.dimensions > kMostDimensions) {
+        return Failure{"an output has strides in more than 8 dimensions", "bad_task"};
+      }
+    }
+    views_.insert(views_.end(), views.begin(), views.end());
+  }
+  Result<Memory> there = Memory::make(views_.size() * sizeof(View));
+  Result<Memory> differences = Memory::make(layouts.outputs.tensors.size() * sizeof(Difference) + 64);
+  if (!there || !differences) {
+    return there ? differences.failure() : there.failure();
+  }
+  views_on_device_ = std::move(*there);
+  differences_ = std::move(*differences);
+  cudaMemcpyAsync(views_on_device_.data(), views_.data(), views_.size() * sizeof(View), cudaMemcpyHostToDevice,
+                  device_.stream());
+  return device_.settle(kCopyTimeout_s) ? ok() : Status(device_failure("laying out outputs"));
+}
+
+Call Candidate::call_of(const Batch& batch, std::size_t set) const {
+  Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  const std::size_t outputs = session_->layouts().outputs.tensors.size();
+  call.views = reinterpret_cast<const View*>(views_on_device_.data()) + set * outputs;
+  call.view_count = static_cast<int>(outputs);
+  call.seed = secret_number();
+  return call;
+}
+
+Status Candidate::poison_outputs() {
+  const std::uint64_t seed = secret_number();
+  poison(device_.stream(), device_.multiprocessors(), outputs_.data(), outputs_.bytes(), seed, (seed & 1) != 0);
+  for (const sandbox::TensorLeaf& leaf : plan_.outputs.tensors) {
+    if (leaf.dtype == "bool") {
+      const sandbox::Storage& storage = plan_.outputs.storages[leaf.storage];
+      spoil_booleans(device_.stream(), device_.multiprocessors(), outputs_.data() + storage.offset, storage.bytes);
+    }
+  }
+  return device_.settle(kCopyTimeout_s) ? ok() : Status(device_failure("overwriting outputs"));
+}
+
+Window Candidate::direct(const Batch& batch, std::size_t set, double timeout_s) {
+  Window window;
+  if (!poison_outputs() || !reveal_now(device_, revealing(*session_, batch.sets[set], inputs_, state_))) {
+    window.end = Window::End::stuck;
+    return window;
+  }
+  return clock_->direct(timeout_s);
+}
+
+Turn Candidate::queued(const Batch& batch, std::size_t set, double timeout_s) {
+  if (!poison_outputs()) {
+    Turn turn;
+    turn.lost = true;
+    return turn;
+  }
+  return clock_->queued(call_of(batch, set), timeout_s);
+}
+
+Result<double> Candidate::value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const {
+  std::byte element[16] = {};
+  const std::size_t bytes = sandbox::dtype_bytes(leaf.dtype);
+  const cudaError_t error =
+      cudaMemcpy(element, base + index * static_cast<std::int64_t>(bytes), bytes, cudaMemcpyDeviceToHost);
+  return error == cudaSuccess ? Result<double>(number_of(leaf.dtype, element)) : cuda_failure("reading outputs", error);
+}
+
+Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size_t set) {
+  const Call call = call_of(batch, set);
+  const auto& leaves = session_->layouts().outputs.tensors;
+  std::vector<Difference> found(leaves.size(), Difference{0, ~0ull});
+  const std::size_t bytes = found.size() * sizeof(Difference);
+  auto* there = reinterpret_cast<Difference*>(differences_.data());
+  cudaMemcpyAsync(there, found.data(), bytes, cudaMemcpyHostToDevice, device_.stream());
+  compare_all(device_.stream(), device_.multiprocessors(), call.views, call.view_count, there);
+  cudaMemcpyAsync(found.data(), there, bytes, cudaMemcpyDeviceToHost, device_.stream());
+  if (!device_.settle(kCopyTimeout_s)) {
+    return device_failure("comparing outputs");
+  }
+  for (std::size_t i = 0; i < leaves.size(); i++) {
+    if (found[i].count == 0) {
+      continue;
+    }
+    const View& view = views_[set * leaves.size() + i];
+    const auto flat = static_cast<std::int64_t>(found[i].first);
+    const Result<double> got = value_at(view.got, element_offset(view, flat), leaves[i]);
+    const Result<double> expected = value_at(view.expected, flat, leaves[i]);
+    if (!got || !expected) {
+      return got ? expected.failure() : got.failure();
+    }
+    Mismatch mismatch;
+    mismatch.output = leaves[i].path;
+    mismatch.at = position_of(leaves[i].size, flat);
+    mismatch.got = *got;
+    mismatch.expected = *expected;
+    mismatch.count = static_cast<std::int64_t>(found[i].count);
+    mismatch.total = leaves[i].count();
+    return std::optional(mismatch);
+  }
+  return std::optional<Mismatch>();
+}
+
+Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
+  const Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  auto* counter = reinterpret_cast<unsigned*>(differences_.data());
+  unsigned count = 0;
+  cudaMemsetAsync(counter, 0, sizeof *counter, device_.stream());
+  for (int i = 0; i < call.span_count; i++) {
+    count_changes(device_.stream(), device_.multiprocessors(), call.spans[i].from, call.spans[i].to,
+                  call.spans[i].bytes, counter);
+  }
+  cudaMemcpyAsync(&count, counter, sizeof count, cudaMemcpyDeviceToHost, device_.stream());
+  return device_.settle(kCopyTimeout_s) ? Result<bool>(count > 0) : device_failure("comparing inputs");
+}
+
+Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& zygote, const Session& session,
+                                                        const Batch& batch, const std::string& kind,
+                                                        double timeout_s) {
+  std::unique_ptr<GpuBaseline> subject(new GpuBaseline(device));
+  const Layouts& layouts = session.layouts();
+  subject->session_ = &session;
+  Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
+  Result<Lent> inputs = Lent::make(layouts.inputs.region_bytes);
+  Result<Lent> state = Lent::make(layouts.state.region_bytes);
+  Result<Memory> dummy = Memory::make(std::size_t{4} << 20);
+  Result<Memory> view = Memory::make(sizeof(View));
+  if (!control) {
+    return control.failure();
+  }
+  for (const auto* lent : {&inputs, &state}) {
+    if (!*lent) {
+      return lent->failure();
+    }
+  }
+  for (const auto* memory : {&dummy, &view}) {
+    if (!*memory) {
+      return memory->failure();
+    }
+  }
+  subject->control_ = std::move(*control);
+  subject->inputs_ = std::move(*inputs);
+  subject->state_ = std::move(*state);
+  subject->dummy_ = std::move(*dummy);
+  subject->view_on_device_ = std::move(*view);
+  View sampled{};
+  sampled.got = sampled.expected = subject->dummy_.data();
+  sampled.element = Element::exact4;
+  sampled.count = static_cast<std::int64_t>(subject->dummy_.bytes() / 4);
+  cudaMemcpyAsync(subject->view_on_device_.data(), &sampled, sizeof sampled, cudaMemcpyHostToDevice, device.stream());
+  if (Status status = subject->reveal(batch, 0); !status) {
+    return status.failure();
+  }
+  Result<Child> child = zygote.spawn();
+  if (!child) {
+    return child.failure();
+  }
+  subject->child_ = std::move(*child);
+  Child* held = &subject->child_;
+  const Json request = {{"kind", kind},
+                        {"source", session.source()},
+                        {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
+                        {"bytes", {subject->inputs_.bytes(), subject->state_.bytes()}},
+                        {"inputs", layouts.inputs.to_json()},
+                        {"state", layouts.state.to_json()}};
+  // A region of no bytes has no descriptor; the control page's stands in its place and is not looked at.
+  const auto fd_of = [&](const Lent& lent) { return lent.bytes() > 0 ? lent.fd() : subject->control_.fd(); };
+  Result<Json> ready = held->call({{"kind", "baseline_cuda"}, {"baseline", request}},
+                                  {subject->control_.fd(), fd_of(subject->inputs_), fd_of(subject->state_)}, timeout_s);
+  if (!ready) {
+    return ready.failure();
+  }
+  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(
+      device, Runner{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()),
+                     [held] { held->freeze(); }, [held] { held->thaw(); }, [held] { return held->ended(); }});
+  if (!clock) {
+    return clock.failure();
+  }
+  subject->clock_ = std::move(*clock);
+  subject->clock_->stop();
+  return subject;
+}
+
+Status GpuBaseline::reveal(const Batch& batch, std::size_t set) {
+  return reveal_now(device_, revealing(*session_, batch.sets[set], inputs_, state_));
+}
+
+Window GpuBaseline::direct(const Batch& batch, std::size_t set, double timeout_s) {
+  if (!reveal(batch, set)) {
+    Window window;
+    window.end = Window::End::stuck;
+    return window;
+  }
+  return clock_->direct(timeout_s);
+}
+
+Turn GpuBaseline::queued(const Batch& batch, std::size_t set, double timeout_s) {
+  Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  call.views = reinterpret_cast<const View*>(view_on_device_.data());
+  call.view_count = 1;
+  call.seed = secret_number();
+  return clock_->queued(call, timeout_s);
+}
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,81 @@
+// Who plays turns on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a child of the
+// Python zygote). Their memory is the judge's, lent; it is made for one subject and ends with it. One thread at a time,
+// which holds the right to use the device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sandbox/abi/plan.h"
+#include "sandbox/judge/compare.h"
+#include "sandbox/judge/cuda/clock.h"
+#include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/session.h"
+
+namespace khost::judge::gpu {
+
+class Candidate {
+ public:
+  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject.
+  static Result<std::unique_ptr<Candidate>> start(Device& device, const Session* session, const sandbox::Plan& plan,
+                                                  const std::string& library);
+  ~Candidate();
+  // Lays out what is compared with which set. Call once, before a call.
+  Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
+
+  Window ready(double timeout_s) { return clock_->ready(timeout_s); }
+  // The output is poisoned, the set is revealed, the plan is played.
+  Window direct(const Batch& batch, std::size_t set, double timeout_s);
+  Turn queued(const Batch& batch, std::size_t set, double timeout_s);
+  // The same without a session: nothing is poisoned or revealed but what `call` says.
+  Window direct_again(double timeout_s) { return clock_->direct(timeout_s); }
+  Turn queued_again(const Call& call, double timeout_s) { return clock_->queued(call, timeout_s); }
+  const std::byte* outputs() const { return outputs_.data(); }
+  Call call_of(const Batch& batch, std::size_t set) const;
+
+  // After a call, while the subject stands: what is wrong with the outputs against the expected ones of a set.
+  Result<std::optional<Mismatch>> compare(const Batch& batch, std::size_t set);
+  // Whether inputs or state are no longer what was revealed.
+  Result<bool> inputs_changed(const Batch& batch, std::size_t set);
+
+ private:
+  explicit Candidate(Device& device) : device_(device) {}
+  Status poison_outputs();
+  Result<double> value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const;
+  Device& device_;
+  const Session* session_ = nullptr;
+  sandbox::Plan plan_;
+  Region control_, text_;
+  Lent inputs_, state_, outputs_;
+  sandbox::Fd library_;
+  std::unique_ptr<sandbox::Jail> jail_;
+  std::unique_ptr<GpuClock> clock_;
+  std::vector<View> views_;   // of all sets, one after the other
+  Memory views_on_device_, differences_;
+};
+
+class GpuBaseline {
+ public:
+  // kind: eager, compile, empty. A compiled one takes up to a minute or more.
+  static Result<std::unique_ptr<GpuBaseline>> start(Device& device, Zygote& zygote, const Session& session,
+                                                    const Batch& batch, const std::string& kind, double timeout_s);
+  // Reveals without a call.
+  Window direct(const Batch& batch, std::size_t set, double timeout_s);
+  Turn queued(const Batch& batch, std::size_t set, double timeout_s);
+
+ private:
+  explicit GpuBaseline(Device& device) : device_(device) {}
+  Status reveal(const Batch& batch, std::size_t set);
+  Device& device_;
+  const Session* session_ = nullptr;
+  Region control_;
+  Lent inputs_, state_;
+  Memory dummy_;  // what the closing samples, so that it costs what it costs a candidate
+  Memory view_on_device_;
+  Child child_;
+  std::unique_ptr<GpuClock> clock_;
+};
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,247 @@
+// khost-subject-cuda: plays a candidate's plan on a GPU, once per process. Jailed, untrusted, like khost-subject; the
+// difference is where the memory lies (the judge's, imported) and how a call is acknowledged (cuda_turn.h).
+//
+//   khost-subject-cuda --control FD --plan FD --library FD_OR_PATH --inputs FD BYTES --state FD BYTES --outputs FD BYTES
+//
+// Exit status: 0 told to leave, 2 misuse, 3 the set-up failed (the control page says why).
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sandbox/subject/cuda_driver.h"
+#include "sandbox/subject/cuda_turn.h"
+#include "sandbox/subject/player.h"
+
+namespace khost::sandbox {
+namespace {
+
+using Options = std::map<std::string, std::vector<std::string>>;
+
+// As khost::handles in khost.h.
+struct Handles {
+  void* cublas = nullptr;
+  void* cublas_lt = nullptr;
+  void* cudnn = nullptr;
+};
+
+constexpr std::size_t kCublasWorkspace = std::size_t{32} << 20;  // what cuBLAS recommends for sm_90
+
+void* device_memory(std::size_t bytes) {
+  CUdeviceptr base = 0;
+  return (*driver())->allocate(&base, bytes) == CUDA_SUCCESS ? reinterpret_cast<void*>(base) : nullptr;
+}
+
+template <class... A>
+bool call(void* library, const char* name, A... arguments) {
+  auto* function = reinterpret_cast<int (*)(A...)>(dlsym(library, name));
+  return function != nullptr && function(arguments...) == 0;
+}
+
+// Handles bound to the stream. cuBLAS gets its workspace here: allocating in a call would wait for the device.
+Status open_handles(Handles& handles, void* stream) {
+  void* cublas = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
+  void* lt = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
+  if (cublas == nullptr || lt == nullptr) {
+    return Failure{"cuBLAS is not installed beside the CUDA toolkit", "host"};
+  }
+  void* scratch = device_memory(kCublasWorkspace);
+  if (scratch == nullptr || !call(cublas, "cublasCreate_v2", &handles.cublas) ||
+      !call(cublas, "cublasSetStream_v2", handles.cublas, stream) ||
+      !call(cublas, "cublasSetWorkspace_v2", handles.cublas, scratch, kCublasWorkspace) ||
+      !call(lt, "cublasLtCreate", &handles.cublas_lt)) {
+    return Failure{"cuBLAS could not be set up", "host"};
+  }
+  if (void* cudnn = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL); cudnn != nullptr) {
+    if (!call(cudnn, "cudnnCreate", &handles.cudnn) || !call(cudnn, "cudnnSetStream", handles.cudnn, stream)) {
+      return Failure{"cuDNN could not be set up", "host"};
+    }
+  }
+  return ok();
+}
+
+Result<Plan> read_plan(int fd) {
+  std::string text;
+  char buffer[65536];
+  off_t offset = 0;
+  for (ssize_t n; (n = pread(fd, buffer, sizeof buffer, offset)) > 0; offset += n) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Result<Plan>(Failure{"the plan is no JSON", "bad_input"}) : Plan::parse(json);
+}
+
+bool wants_handles(const Plan& plan) {
+  for (const Launch& launch : plan.launches) {
+    for (const PlanArgument& argument : launch.arguments) {
+      if (argument.role == 'H') {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+class Stage {
+ public:
+  explicit Stage(void* page) : page_(*static_cast<ControlPage*>(page)), words_(*device_words(page)) {}
+
+  Status set_up(const Options& options) {
+    if (Status status = use_device(0); !status) {
+      return status;
+    }
+    const Driver& d = **driver();
+    if (d.host_register(&page_, kControlBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
+        d.host_pointer(&page_on_device_, &page_, 0) != CUDA_SUCCESS ||
+        d.stream_create(&stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
+      return Failure{"the control page cannot be shared with the device", "host"};
+    }
+    Mapped mapped;
+    for (const auto& [name, base] : {std::pair{"--inputs", &Mapped::inputs}, {"--state", &Mapped::state},
+                                     {"--outputs", &Mapped::outputs}}) {
+      const std::vector<std::string>& words = options.at(name);
+      const std::size_t bytes = std::strtoull(words[1].c_str(), nullptr, 10);
+      if (bytes == 0) {
+        continue;
+      }
+      Result<SharedMemory> memory = map_memory(bytes, std::atoi(words[0].c_str()));
+      if (!memory) {
+        return memory.failure();
+      }
+      mapped.*base = reinterpret_cast<std::byte*>(memory->base);
+    }
+    Result<Plan> plan = read_plan(std::atoi(options.at("--plan")[0].c_str()));
+    if (!plan) {
+      return plan.failure();
+    }
+    if (wants_handles(*plan)) {
+      if (Status status = open_handles(handles_, stream_); !status) {
+        return status;
+      }
+    }
+    const std::string& where = options.at("--library")[0];
+    const bool number = std::all_of(where.begin(), where.end(), [](unsigned char c) { return std::isdigit(c); });
+    void* library = dlopen(number ? ("/proc/self/fd/" + where).c_str() : where.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      const char* why = dlerror();
+      return Failure{std::string("the library does not load: ") + (why != nullptr ? why : "unknown error"),
+                     "bad_input"};
+    }
+    Player::Options player{library, dlsym, mapped};
+    player.stream = stream_;
+    player.handles = &handles_;
+    player.allocate = device_memory;
+    Result<Player> prepared = Player::prepare(*plan, player);
+    if (!prepared) {
+      return prepared.failure();
+    }
+    player_ = std::make_unique<Player>(std::move(*prepared));
+    return ok();
+  }
+
+  // Plays call after call until told to leave.
+  void serve() {
+    for (std::uint32_t seq = kReady + 1; wait_go(page_, seq); seq++) {
+      const auto form = static_cast<Form>(__atomic_load_n(&words_.form, __ATOMIC_ACQUIRE));
+      acknowledge(page_, seq, form == Form::queued ? queue(seq) : play());
+    }
+  }
+
+ private:
+  std::uint32_t failed(CUresult result) {
+    set_message(page_, (*driver())->text(result).c_str());
+    return static_cast<std::uint32_t>(result);
+  }
+
+  std::uint32_t run() {
+    const int code = player_->run();
+    if (code != 0) {
+      set_message(page_, ("'" + player_->failed_symbol() + "' returned " + std::to_string(code)).c_str());
+    }
+    return static_cast<std::uint32_t>(code);
+  }
+
+  std::uint32_t play() {
+    if (const std::uint32_t code = run(); code != 0) {
+      return code;
+    }
+    const CUresult result = (*driver())->stream_synchronize(stream_);
+    return result == CUDA_SUCCESS ? 0 : failed(result);
+  }
+
+  std::uint32_t queue(std::uint32_t seq) {
+    const Driver& d = **driver();
+    const CUdeviceptr words = page_on_device_ + kDeviceWordsOffset;
+    CUresult result =
+        d.stream_wait(stream_, words + offsetof(DeviceWords, go), seq, CU_STREAM_WAIT_VALUE_GEQ);
+    if (result != CUDA_SUCCESS) {
+      return failed(result);
+    }
+    const std::uint32_t code = run();
+    result = d.stream_write(stream_, words + offsetof(DeviceWords, ack), seq, 0);
+    return code != 0 ? code : result == CUDA_SUCCESS ? 0 : failed(result);
+  }
+
+  ControlPage& page_;
+  DeviceWords& words_;
+  CUdeviceptr page_on_device_ = 0;
+  CUstream stream_ = nullptr;
+  Handles handles_;
+  std::unique_ptr<Player> player_;
+};
+
+int misuse(const std::string& what) {
+  std::fprintf(stderr, "khost-subject-cuda: %s\n", what.c_str());
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  std::vector<std::string>* last = nullptr;
+  for (int i = 1; i < argc; i++) {
+    if (std::strncmp(argv[i], "--", 2) == 0) {
+      last = &options[argv[i]];
+    } else if (last != nullptr) {
+      last->push_back(argv[i]);
+    }
+  }
+  for (const auto& [name, words] : {std::pair{"--control", 1u}, {"--plan", 1u}, {"--library", 1u}, {"--inputs", 2u},
+                                    {"--state", 2u}, {"--outputs", 2u}}) {
+    if (options[name].size() != words) {
+      return misuse(std::string(name) + " takes " + std::to_string(words) + " word(s)");
+    }
+  }
+  void* page = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    std::atoi(options["--control"][0].c_str()), 0);
+  if (page == MAP_FAILED) {
+    return misuse("the control page cannot be mapped: " + std::string(std::strerror(errno)));
+  }
+  Stage stage(page);
+  auto& control = *static_cast<ControlPage*>(page);
+  if (const Status status = stage.set_up(options); !status) {
+    set_message(control, status.failure().message.c_str());
+    acknowledge(control, kReady, 1);
+    return 3;
+  }
+  acknowledge(control, kReady, 0);
+  stage.serve();
+  return 0;
+}
+
+}  // namespace
+}  // namespace khost::sandbox
+
+// Leaves by _exit: destructors of the candidate's library have no business here.
+int main(int argc, char** argv) {
+  const int code = khost::sandbox::run(argc, argv);
+  std::fflush(stderr);
+  _exit(code);
+}
