@@ -16,8 +16,6 @@ line. The judge checks the plan against the compiled signatures afterwards; noth
 A forked child calls record(request) once; `python recorder.py` reads a request on stdin and writes the answer.
 """
 
-import ast
-import builtins
 import json
 import math
 import os
@@ -28,6 +26,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
+from recorder_layout import state_manifest, tensor_node, tensors_of, values_of
+
 DTYPES = {
     "f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
     "b": torch.int8, "B": torch.uint8, "h": torch.int16, "i": torch.int32, "I": torch.uint32, "l": torch.int64,
@@ -37,41 +38,10 @@ FLOATS = "fdeg"
 SUPPLIED = "WTSH"  # the player passes these; Python does not
 DEFAULT_WORKSPACE_BYTES = 64 << 20
 MOST_LAUNCHES = 4096
-# torch.nn.functional is allowed because nothing in it can be called without being refused with a better message.
-ALLOWED_IMPORTS = {"torch", "torch.nn", "torch.nn.functional", "math", "typing", "cuda_extension", "__future__"}
-SOURCE_NAME = "model_new.py"
-
 aten = torch.ops.aten
 FACTORIES = {aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default,
              aten.new_empty_strided.default}
 VALUE_READS = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default}
-
-
-class Refused(Exception):
-    def __init__(self, reason, message, line=None):
-        super().__init__(message)
-        self.reason = reason
-        self.line = line if line is not None else line_of_stack()
-
-
-def line_of_stack():
-    """The innermost running line of model_new.py."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename == SOURCE_NAME:
-            return frame.f_lineno
-        frame = frame.f_back
-    return None
-
-
-def line_of_traceback(error):
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
 
 
 class Memory:
@@ -230,85 +200,6 @@ def extension_module(recorder):
 
     module.__getattr__ = missing
     return module
-
-
-def check_imports(source):
-    for node in ast.walk(ast.parse(source, SOURCE_NAME)):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "." * node.level]
-        for name in names:
-            if name not in ALLOWED_IMPORTS:
-                raise Refused("policy/import", f"import of {name}; allowed are torch, torch.nn, math, typing, "
-                                               "cuda_extension", node.lineno)
-
-
-def guarded_import(name, *args, **kwargs):
-    """For __import__ and importlib tricks of model_new.py itself; torch's own imports are not its business."""
-    caller = sys._getframe(1).f_code.co_filename
-    if caller == SOURCE_NAME and name not in ALLOWED_IMPORTS:
-        raise Refused("policy/import", f"import of {name}")
-    return builtins.__import__(name, *args, **kwargs)
-
-
-def run_source(source, filename, guarded):
-    module = types.ModuleType(filename.removesuffix(".py"))
-    module.__file__ = filename
-    sys.modules[module.__name__] = module
-    if guarded:
-        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": guarded_import}
-    exec(compile(source, filename, "exec"), module.__dict__)
-    return module
-
-
-def tensors_of(manifest, memory, slot):
-    """One meta storage for each of the manifest's, and a function that makes the tensor of a node."""
-    storages = []
-    for index, described in enumerate(manifest["storages"]):
-        storage = torch.empty(described["bytes"], dtype=torch.uint8, device="meta").untyped_storage()
-        memory.add(storage, slot, index, written=True)
-        storages.append(storage)
-
-    def make(node):
-        tensor = torch.empty(0, dtype=getattr(torch, node["dtype"]), device="meta")
-        return tensor.set_(storages[node["storage"]], node["offset"], node["size"], node["stride"])
-
-    return make
-
-
-def values_of(node, make):
-    kind = node["kind"]
-    if kind == "tensor":
-        return make(node)
-    if kind == "scalar":
-        return node["value"]
-    if kind == "none":
-        return None
-    if kind == "dict":
-        return {key: values_of(item, make) for key, item in node["items"].items()}
-    items = [values_of(item, make) for item in node["items"]]
-    return tuple(items) if kind == "tuple" else items
-
-
-def state_manifest(model):
-    """The state dict of Model, each storage once, as the judge lays it out when it sends no manifest."""
-    storages, positions, items = [], {}, {}
-    offset = 0
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        storage = tensor.untyped_storage()
-        if storage._cdata not in positions:
-            positions[storage._cdata] = len(storages)
-            storages.append({"bytes": storage.nbytes(), "offset": offset})
-            offset += (storage.nbytes() + 63) // 64 * 64
-        items[name] = tensor_node(tensor, positions[storage._cdata])
-    return {"storages": storages, "tree": {"kind": "dict", "items": items}}
-
-
-def tensor_node(tensor, storage):
-    return {"kind": "tensor", "storage": storage, "dtype": str(tensor.dtype).removeprefix("torch."),
-            "size": list(tensor.shape), "stride": list(tensor.stride()), "offset": tensor.storage_offset()}
 
 
 def adopt_state(model, manifest, memory):

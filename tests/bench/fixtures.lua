@@ -1,0 +1,59 @@
+-- The candidates of tests/kernels for the benchmarks: their files, and what is expected of them.
+local fs = require "khost.fs"
+local json = require "khost.json"
+
+local fixtures = {}
+
+local function folder_of(name) return ("%s/tests/kernels/%s"):format(fs.root(), name) end
+
+--- Names of a group's candidates, "good/row_softmax".
+---@param group string
+---@return string[]
+function fixtures.names(group)
+  local names = {}
+  for _, entry in ipairs(fs.list(folder_of(group)) or {}) do
+    local name = group .. "/" .. entry:gsub("/$", "")
+    if fs.exists(folder_of(name) .. "/expected.json") then
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- The body of a request: task and files. `mark` makes the artefact another one than before, with the same code.
+---@param name string
+---@param mark? string
+---@return table
+function fixtures.request(name, mark)
+  local folder, files = folder_of(name), {}
+  for _, entry in ipairs(fs.list(folder .. "/kernels") or {}) do
+    files["kernels/" .. entry] = fs.read(folder .. "/kernels/" .. entry) .. (mark and ("// %s\n"):format(mark) or "")
+  end
+  files["model_new.py"] = fs.read(folder .. "/model_new.py")
+  return { task = { source = assert(fs.read(folder .. "/model.py")), name = name }, files = files }
+end
+
+---@param name string
+---@return {status: string|string[], stage?: string, reason?: string, twin?: string}
+function fixtures.expected(name)
+  return json.decode(assert(fs.read(folder_of(name) .. "/expected.json")))
+end
+
+--- Whether a word is the wanted one, or one of a list.
+---@param wanted string|string[]|nil
+---@param word string
+---@return boolean
+function fixtures.meets(wanted, word)
+  if type(wanted) ~= "table" then
+    return wanted == nil or wanted == word
+  end
+  for _, one in ipairs(wanted) do
+    if one == word then
+      return true
+    end
+  end
+  return false
+end
+
+return fixtures

@@ -1,0 +1,160 @@
+// The judge's clock with subjects that are forked here, honest ones and others.
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "sandbox/judge/clock.h"
+#include "sandbox/judge/statistics.h"
+
+namespace khost::judge {
+namespace {
+
+using sandbox::ControlPage;
+
+void work(double seconds) {
+  timespec now{};
+  const auto used = [&] {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  };
+  for (const double end = used() + seconds; used() < end;) {
+  }
+}
+
+// A child that plays turns: `call` runs in it for each one, with the page and the turn's number, and acknowledges.
+class Played {
+ public:
+  explicit Played(const std::function<void(ControlPage&, std::uint32_t)>& call, double stop_delay_s = 0, int cores = 0) {
+    void* memory = mmap(nullptr, sandbox::kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    page_ = new (memory) ControlPage{};
+    pid_ = fork();
+    if (pid_ == 0) {
+      acknowledge(*page_, sandbox::kReady, 0);
+      for (std::uint32_t seq = 2; wait_go(*page_, seq); seq++) {
+        call(*page_, seq);
+      }
+      _exit(0);
+    }
+    const pid_t pid = pid_;
+    clock_ = std::make_unique<Clock>(Player{pid, page_,
+                                            [pid, stop_delay_s] {
+                                              if (stop_delay_s > 0) {
+                                                usleep(static_cast<useconds_t>(stop_delay_s * 1e6));
+                                              }
+                                              kill(pid, SIGSTOP);
+                                            },
+                                            [pid] { kill(pid, SIGCONT); },
+                                            [pid]() -> std::optional<sandbox::Exit> {
+                                              return waitpid(pid, nullptr, WNOHANG) == pid
+                                                         ? std::optional(sandbox::Exit{})
+                                                         : std::nullopt;
+                                            },
+                                            subject_core(), cores});
+    REQUIRE(clock_->ready(20).end == Window::End::done);
+  }
+  Played(const Played&) = delete;
+  Played& operator=(const Played&) = delete;
+  ~Played() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    munmap(page_, sandbox::kControlBytes);
+  }
+  Clock& clock() { return *clock_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  ControlPage* page_ = nullptr;
+  pid_t pid_ = 0;
+  std::unique_ptr<Clock> clock_;
+};
+
+TEST_CASE("the clock runs from the thaw to the acknowledgement and the subject stands before and after") {
+  Played subject([](ControlPage& page, std::uint32_t seq) {
+    work(0.02);
+    acknowledge(page, seq, seq == 3 ? 7 : 0);
+  });
+  const Window first = subject.clock().call(20);
+  CHECK(first.end == Window::End::done);
+  CHECK(first.seconds >= 0.02);
+  CHECK(first.late_s <= first.freeze_s);
+  usleep(50000);  // it stands: no time of its own passes
+  const Window second = subject.clock().call(20);
+  CHECK(second.end == Window::End::done);
+  CHECK(second.status == 7);
+}
+
+TEST_CASE("work behind an acknowledgement is seen, however late the stop comes") {
+  Played subject(
+      [](ControlPage& page, std::uint32_t seq) {
+        acknowledge(page, seq, 0);
+        work(0.03);
+      },
+      0.2);
+  subject.clock().call(20);  // the first reading may miss what ran since the last tick
+  std::vector<double> late;
+  for (int i = 0; i < 5; i++) {
+    const Window window = subject.clock().call(20);
+    REQUIRE(window.end == Window::End::done);
+    late.push_back(window.late_s);
+  }
+  CHECK(median(late) >= 0.02);
+}
+
+TEST_CASE("a process that ran while it was to stand gets no further window") {
+  Played subject([](ControlPage& page, std::uint32_t seq) {
+    if (seq == 2) {
+      std::thread([] { work(1e9); }).detach();
+    }
+    acknowledge(page, seq, 0);
+  });
+  REQUIRE(subject.clock().call(20).end == Window::End::done);
+  REQUIRE(subject.clock().call(20).end == Window::End::done);
+  kill(subject.pid(), SIGCONT);  // as a signal that it ordered would
+  usleep(100000);
+  kill(subject.pid(), SIGSTOP);
+  usleep(20000);
+  CHECK(subject.clock().call(20).end == Window::End::ran);
+}
+
+TEST_CASE("a thread that leaves the subject's cores is found") {
+  if (core_count() < 2) {
+    MESSAGE("skipped: one core");
+    return;
+  }
+  Played subject(
+      [](ControlPage& page, std::uint32_t seq) {
+        if (seq == 3) {
+          cpu_set_t all;
+          CPU_ZERO(&all);
+          for (int core = 0; core < CPU_SETSIZE; core++) {
+            CPU_SET(core, &all);
+          }
+          sched_setaffinity(0, sizeof all, &all);
+        }
+        acknowledge(page, seq, 0);
+      },
+      0, 1);
+  CHECK(subject.clock().call(20).end == Window::End::done);
+  CHECK(subject.clock().call(20).end == Window::End::escaped);
+}
+
+TEST_CASE("a call that never comes back ends at its limit, and one whose process dies at once") {
+  Played hangs([](ControlPage&, std::uint32_t) { work(1e9); });
+  CHECK(hangs.clock().call(0.2).end == Window::End::timeout);
+  Played dies([](ControlPage&, std::uint32_t) { _exit(3); });
+  CHECK(dies.clock().call(20).end == Window::End::gone);
+}
+
+}  // namespace
+}  // namespace khost::judge
