@@ -60,15 +60,19 @@ function admission.eager(facts, limits)
   return true, "kept"
 end
 
---- After the stage compile.
+--- After the stage compile, which runs the task in a process of its own.
 ---@param facts table
+---@param known? {output_digest?: string}   what the first process returned
 ---@return boolean keep, string reason
-function admission.compile(facts)
+function admission.compile(facts, known)
   if not facts.compile then
     return false, facts.failure and facts.failure.code == "timeout" and "compile_hangs" or "does_not_compile"
   end
   if not facts.compile.compile_agrees then
     return false, "compile_disagrees"
+  end
+  if known and known.output_digest and facts.compile.output_digest ~= known.output_digest then
+    return false, "differs_between_processes"
   end
   return true, "kept"
 end

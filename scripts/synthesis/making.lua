@@ -147,6 +147,7 @@ local function eager(work, tasks)
     end
     if facts.run then
       task.eager_s, task.bytes = facts.run.eager_s, facts.structure.peak_bytes
+      task.output_digest = facts.run.output_digest
     end
     if not keep then
       task.status = repair.may_mend(reason) and "quarantined" or "dropped"
@@ -158,7 +159,7 @@ end
 local function compile(work, tasks)
   each_open(work, "compile", tasks, function(task)
     local facts = check(work, task.source, "compile")
-    local keep, reason = work.rubric.compile(facts)
+    local keep, reason = work.rubric.compile(facts, task)
     if facts.compile then
       task.compile_s = facts.compile.compile_s
     end

@@ -203,6 +203,8 @@ return {
     harness.expect(select(2, admission.compile {}), "does_not_compile")
     harness.expect(select(2, admission.compile { compile = { compile_agrees = false } }), "compile_disagrees")
     harness.expect({ admission.compile { compile = { compile_agrees = true } } }, { true, "kept" })
+    harness.expect(select(2, admission.compile({ compile = { compile_agrees = true, output_digest = "a" } },
+      { output_digest = "b" })), "differs_between_processes")
   end,
 
   a_repair_is_the_first_that_is_kept_and_else_the_task_is_given_up = function()
