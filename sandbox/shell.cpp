@@ -14,6 +14,7 @@
 #include "sandbox/jail/fd.h"
 #include "sandbox/jail/output_cut.h"
 #include "sandbox/shell_driver.h"
+#include "sandbox/start_gate.h"
 
 namespace khost::sandbox {
 namespace {
@@ -108,7 +109,10 @@ Status Shell::start_session() {
   fcntl(session->reports.get(), F_SETFL, O_NONBLOCK);
   fcntl(session->output.get(), F_SETFL, O_NONBLOCK);
   spec.fds = {{pipes[0][0], kCommandFd}, {pipes[1][1], kReportFdOfShell}, {pipes[2][1], 1}, {pipes[2][1], 2}};
-  Result<Jail> jail = Jail::start(spec);
+  Result<Jail> jail = [&spec] {
+    const StartGate gate;
+    return Jail::start(spec);
+  }();
   if (!jail) {
     return jail.failure();
   }
@@ -333,7 +337,7 @@ Result<std::string> Shell::start_job(const std::string& command, double timeout_
       return Failure{std::to_string(kMostJobs) + " background jobs run already: end one with KillBash", "limit"};
     }
   }
-  const Result<RunResult> exported = run("env -0 | base64 -w0", {.timeout_s = 10, .input = "", .output_bytes = 1 << 20});
+  const Result<RunResult> exported = run("env -0 | base64 -w0", {.timeout_s = 60, .input = "", .output_bytes = 1 << 20});
   if (!exported) {
     return exported.failure();
   }

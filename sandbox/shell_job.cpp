@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "sandbox/jail/fd.h"
+#include "sandbox/start_gate.h"
 
 namespace khost::sandbox {
 namespace {
@@ -29,7 +30,10 @@ Result<std::shared_ptr<Job>> Job::start(JailSpec spec, double timeout_s) {
   const Fd theirs(ends[1]);
   fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   spec.fds = {{theirs.get(), 1}, {theirs.get(), 2}};
-  Result<Jail> jail = Jail::start(spec);
+  Result<Jail> jail = [&spec] {
+    const StartGate gate;
+    return Jail::start(spec);
+  }();
   if (!jail) {
     return jail.failure();
   }

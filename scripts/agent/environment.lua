@@ -40,6 +40,17 @@ local function changes(before, now)
   return next(list) and list or nil
 end
 
+-- What the agent is told of a candidate comes from inputs that no verdict uses. A judge that has none gives a verdict.
+local function look(judge, task, files, reuse)
+  local answer, message, code = judge:feedback("verify", task, files)
+  if answer then
+    return answer
+  elseif code == "bad_input" then
+    return judge:verdict(task, files, { measure = false, reuse = reuse })
+  end
+  return { status = "void", stage = "verify", reason = "judge_lost", detail = message, correct = false }
+end
+
 --- Answers are files: they are written, built and verified, and the observation says what came of it. Every state that
 --- was verified is kept in `states`, for the best of an episode.
 ---@param workspace khost.Workspace
@@ -65,7 +76,7 @@ function environment.files(workspace, task, judge, options)
       return { tool = "files", status = "ok", text = "", changes = changed, seconds = sched.now() - begin }
     end
     local files = candidate(workspace)
-    local verdict = judge:verdict(task, files, { measure = false, reuse = options.reuse })
+    local verdict = look(judge, task, files, options.reuse)
     self.states[#self.states + 1] = { files = files, correct = verdict.correct }
     return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict), changes = changed,
       seconds = sched.now() - begin }

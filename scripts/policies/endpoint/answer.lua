@@ -99,8 +99,9 @@ local function add_call(calls, delta)
   local body = type(delta["function"]) == "table" and delta["function"] or {}
   call.id = call.id or delta.id
   call["function"].name = call["function"].name or body.name
+  local before = call["function"].arguments
   if type(body.arguments) == "string" then
-    call["function"].arguments = (call["function"].arguments or "") .. body.arguments
+    call["function"].arguments = (type(before) == "string" and before or "") .. body.arguments
   elseif type(body.arguments) == "table" then
     call["function"].arguments = body.arguments
   end
