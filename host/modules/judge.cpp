@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <thread>
 
 #include "host/host.h"
 #include "host/modules/modules.h"
@@ -27,12 +29,27 @@ using lua::field;
 using lua::Resume;
 using lua::Tag;
 
+// Of a candidate's process, as khost.toml has them.
+struct CandidateLimits {
+  int memory_mb = 4096;
+  int processes = 64;
+  int tmp_mb = 256;
+  double command_s = 0;  // of an agent's commands; means nothing here
+};
+constexpr auto fields(Tag<CandidateLimits>) {
+  using L = CandidateLimits;
+  return std::tuple(field("memory_mb", &L::memory_mb), field("processes", &L::processes), field("tmp_mb", &L::tmp_mb),
+                    field("command_s", &L::command_s));
+}
+
 struct OpenOptions {
   std::string python;  // default: KHOST_PYTHON
-  int jobs = 3;        // requests worked on at the same time
+  int jobs = 3;        // requests worked on at the same time; 0: as many as there are cores
+  CandidateLimits limits;
 };
 constexpr auto fields(Tag<OpenOptions>) {
-  return std::tuple(field("python", &OpenOptions::python), field("jobs", &OpenOptions::jobs));
+  return std::tuple(field("python", &OpenOptions::python), field("jobs", &OpenOptions::jobs),
+                    field("limits", &OpenOptions::limits));
 }
 
 // The process, its two pipes and who waits for which answer. Lives on the loop's thread. A process that died is
@@ -94,7 +111,10 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
     const std::vector<std::string> words = {program,          "--python", options_.python,
                                             "--root",         host_.root(), "--lease",
                                             host_.lease_path(), "--jobs", std::to_string(options_.jobs),
-                                            "--host",         std::to_string(::getpid())};
+                                            "--host",         std::to_string(::getpid()),
+                                            "--memory-mb",    std::to_string(options_.limits.memory_mb),
+                                            "--processes",    std::to_string(options_.limits.processes),
+                                            "--tmp-mb",       std::to_string(options_.limits.tmp_mb)};
     std::vector<char*> argv;
     for (const std::string& word : words) {
       argv.push_back(const_cast<char*>(word.c_str()));
@@ -202,8 +222,12 @@ Result<std::shared_ptr<JudgeProcess>> open(lua_State* L, OpenOptions options) {
   if (options.python.empty()) {
     return Failure{"the judge needs a Python with PyTorch: start khost by ./khost, or set KHOST_PYTHON", "bad_input"};
   }
-  if (options.jobs < 1) {
-    return Failure{"jobs: at least 1 expected, got " + std::to_string(options.jobs), "bad_input"};
+  const CandidateLimits& limits = options.limits;
+  if (options.jobs < 0 || limits.memory_mb < 1 || limits.processes < 1 || limits.tmp_mb < 1) {
+    return Failure{"jobs is at least 0, memory_mb, processes and tmp_mb at least 1", "bad_input"};
+  }
+  if (options.jobs == 0) {
+    options.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   return std::make_shared<JudgeProcess>(Host::of(L), std::move(options));
 }

@@ -40,7 +40,7 @@ struct Window {
   };
   End end = End::done;
   double seconds = 0;
-  double waited_s = 0;        // time on the run queue of all its threads: the core was not free
+  double waited_s = 0;        // time on the run queue of all its threads and of the judge's: a core was not free
   double freeze_s = 0;        // from the acknowledgement until every thread stood
   double late_s = 0;          // processor time after the acknowledgement, at most freeze_s
   double reply_s = 0;         // from the stamp of the acknowledgement to t1; of use where the subject is trusted
@@ -59,6 +59,8 @@ class Clock {
   void stop();
   // One call. The subject stands before and after.
   Window call(double timeout_s);
+  // From now on its threads go before those of other programs on their cores, where the judge may say so (as root).
+  void favour() { favoured_ = true; }
 
  private:
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
@@ -67,6 +69,7 @@ class Clock {
   Player player_;
   std::optional<double> used_s_;  // processor time of the subject when it came to stand
   std::uint32_t seq_ = sandbox::kReady;
+  bool favoured_ = false;
 };
 
 // Keeps all threads of a process on some of the cores that this process was given when it started, counted from the
@@ -78,7 +81,8 @@ int core_count();
 int subject_core();
 int subject_cores(int threads);
 
-// Keeps the threads of this process off the cores of a subject for as long as it lives.
+// Keeps the threads of this process off the cores of a subject for as long as it lives, and lets the calling one go before
+// those of other programs where that is allowed.
 class OffTheCores {
  public:
   OffTheCores(int first_core, int cores);
@@ -87,6 +91,7 @@ class OffTheCores {
   ~OffTheCores();
 
  private:
+  int nice_ = 0;
   bool moved_ = false;
 };
 

@@ -75,6 +75,8 @@ class Evaluation {
   Baseline self_;                     // the candidate against itself: its own processes as a baseline
   int threads_ = 1;
   int dropped_ = 0;
+  bool steady_candidate_ = true;
+  bool steady_ = true;                // whether most windows of the last block had their cores to themselves
   double exclusive_s_ = 0;
 };
 

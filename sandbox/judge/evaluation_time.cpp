@@ -21,7 +21,8 @@ constexpr int kBaselineProcesses = 3;
 constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
 constexpr std::size_t kVisibleCalls = 12;
 constexpr std::size_t kFewestClean = 5;
-constexpr int kCalibrationCalls = 40;
+constexpr int kCalibrationCalls = 40, kFewCalls = 5;
+constexpr double kTypicalShare = 0.25;  // of windows that do nothing: what is subtracted is rather too little than too much
 constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
 constexpr double kFloorMargin = 1.05;
 
@@ -64,6 +65,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   const std::size_t calls = secret ? sets : kVisibleCalls;
   std::vector<double> clean, all;
   Exclusive alone(*this, subject.pid());
+  subject.clock().favour();
   for (std::size_t i = 0; i < calls; i++) {
     const std::size_t set = first + i % sets;
     subject.write(*session_, batch_->sets[set]);
@@ -81,6 +83,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
       dropped_++;
     }
   }
+  steady_ = 2 * clean.size() >= all.size();
   samples = clean.size() >= kFewestClean ? clean : all;
   return true;
 }
@@ -120,6 +123,7 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   }
   std::vector<double> clean, all;
   Exclusive alone(*this, (*subject)->pid());
+  (*subject)->clock().favour();
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
     (*subject)->write(*session_, batch_->sets[i % batch_->sets.size()]);
     alone.quiet.look_again();
@@ -137,16 +141,21 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
       clean.push_back(net);
     }
   }
-  return median(clean.size() >= kFewestClean ? clean : all);
+  steady_ = 2 * clean.size() >= all.size();
+  const std::vector<double>& kept = clean.size() >= kFewestClean ? clean : all;
+  return kind == "empty" ? quantile(kept, kTypicalShare) : median(kept);
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
 // not compile) is remembered.
 bool Evaluation::measure_baseline(const std::string& kind) {
-  if (kind != "self" && (session_->baselines.count(kind) > 0 || session_->unavailable.count(kind) > 0)) {
+  const auto known = session_->baselines.find(kind);
+  if (kind != "self" && ((known != session_->baselines.end() && known->second.steady) ||
+                         session_->unavailable.count(kind) > 0)) {
     return true;
   }
   std::vector<double> medians;
+  bool steady = true;
   for (int i = 0; i < kBaselineProcesses; i++) {
     Result<double> block = baseline_block(kind, Process::fresh);
     if (!block && kind != "self" && (block.failure().code == "bad_task" || block.failure().code == "timeout")) {
@@ -159,11 +168,14 @@ bool Evaluation::measure_baseline(const std::string& kind) {
     if (!block) {
       return false;
     }
+    steady = steady && steady_;
     if (kind != "compile" || i > 0) {  // the first process compiles; those that load its cache are timed
       medians.push_back(*block);
     }
   }
-  (kind == "self" ? self_ : session_->baselines[kind]) = baseline_of(medians);
+  Baseline& kept = kind == "self" ? self_ : session_->baselines[kind];
+  kept = baseline_of(medians);
+  kept.steady = steady;
   return true;
 }
 
@@ -176,27 +188,30 @@ void Evaluation::calibrate() {
   }
   sandbox::Plan nothing;
   nothing.outputs = sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
-  Result<std::unique_ptr<Subject>> subject = Subject::start(nullptr, nothing, "libm.so.6", 1);
+  Result<std::unique_ptr<Subject>> subject = Subject::start(nullptr, nothing, "libm.so.6", 1, service_.limits_);
   if (subject && (*subject)->clock().ready(kSetUpTimeout_s).end == Window::End::done) {
     std::vector<double> seconds, reply, late;
+    int clean = 0;
     Exclusive alone(*this, (*subject)->pid());
+    (*subject)->clock().favour();
     for (int i = 0; i < kCalibrationCalls; i++) {
       const Window window = (*subject)->clock().call(kCallTimeout_s);
-      if (window.end == Window::End::done) {
+      if (window.end == Window::End::done && (undisturbed(window) || i + kFewCalls > kCalibrationCalls)) {
+        clean += undisturbed(window) ? 1 : 0;
         seconds.push_back(window.seconds);
         reply.push_back(window.reply_s);
         late.push_back(window.late_s);
       }
     }
-    service_.cost_.plan_s = median(seconds);
+    service_.cost_.plan_s = quantile(seconds, kTypicalShare);
     service_.cost_.late_s = quantile(late, 0.9);
     service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
+    service_.cost_.known = 2 * clean >= kCalibrationCalls;  // else the machine was busy: once more with the next verdict
   }
   subject = Failure{"", ""};  // it is gone before anybody else is timed
   Result<double> python = baseline_block("empty", Process::fresh);
   session_->residents["empty"].reset();
   service_.cost_.python_s = python ? *python : service_.cost_.plan_s;
-  service_.cost_.known = true;
 }
 
 std::vector<std::string> Evaluation::opponents() const {
@@ -224,7 +239,10 @@ bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& s
   if (known.seconds < kUnresolved * slack) {
     verdict_.evidence["unresolved"].push_back(kind);
   }
-  std::optional<bool> faster = clear_case(known, samples, slack);
+  std::optional<bool> faster;
+  if (known.steady && steady_candidate_) {
+    faster = clear_case(known, samples, slack);
+  }
   std::vector<double> brackets;
   Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
   if (kind == "self" && !before) {
@@ -283,7 +301,9 @@ bool Evaluation::time() {
   const std::vector<std::string> kinds = opponents();
   bool known = service_.cost_.known;
   for (const std::string& kind : kinds) {
-    known = known && (session_->baselines.count(kind) > 0 || session_->unavailable.count(kind) > 0);
+    const auto found = session_->baselines.find(kind);
+    known = known && ((found != session_->baselines.end() && found->second.steady) ||
+                      session_->unavailable.count(kind) > 0);
   }
   if (!known) {
     subject_.reset();  // no candidate lives while a baseline is timed
@@ -303,6 +323,7 @@ bool Evaluation::time() {
   if (!candidate_block(*subject_, samples)) {
     return false;
   }
+  steady_candidate_ = steady_;
   subject_.reset();
   bool impossible = purpose_ == Purpose::verdict && below_floor(median(samples));
   if (impossible) {  // once more, in another process

@@ -45,7 +45,8 @@ bool Evaluation::take_batch() {
 
 std::unique_ptr<Subject> Evaluation::fresh(const char* stage) {
   const std::shared_lock turn(service_.running_);
-  Result<std::unique_ptr<Subject>> subject = Subject::start(session_.get(), plan_, built_.path, threads_);
+  Result<std::unique_ptr<Subject>> subject = Subject::start(session_.get(), plan_, built_.path, threads_,
+                                                            service_.limits_);
   if (!subject) {
     verdict_.fail("void", stage, subject.failure().code, subject.failure().message);
     return nullptr;

@@ -1,8 +1,10 @@
 // khost-judge: the trusted measuring process. Frames of requests on stdin, frames of answers on stdout, log on stderr.
 //
 //   khost-judge --python PYTHON --root DIR --lease FILE [--jobs N] [--host PID]
+//               [--memory-mb N] [--processes N] [--tmp-mb N]
 //
-// --host: the process whose jails (its agents' shells) stand still while something is timed.
+// --host: the process whose jails (its agents' shells) stand still while something is timed. The last three: limits of a
+// candidate's process.
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -62,6 +64,18 @@ Json answer_to(khost::judge::Service& service, const Json& request) {
   return answer;
 }
 
+khost::sandbox::Limits limits_of(const std::map<std::string, std::string>& options) {
+  khost::sandbox::Limits limits;
+  const auto given = [&](const char* name, std::size_t otherwise) {
+    const auto found = options.find(name);
+    return found == options.end() ? otherwise : static_cast<std::size_t>(std::stoull(found->second));
+  };
+  limits.memory_bytes = given("--memory-mb", limits.memory_bytes >> 20) << 20;
+  limits.tmp_bytes = given("--tmp-mb", limits.tmp_bytes >> 20) << 20;
+  limits.processes = static_cast<int>(given("--processes", static_cast<std::size_t>(limits.processes)));
+  return limits;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,7 +93,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  khost::judge::Service service({options["--python"], options["--root"]}, options["--lease"], std::stoi(options["--host"]));
+  khost::judge::Service service({options["--python"], options["--root"]}, options["--lease"], std::stoi(options["--host"]),
+                                 limits_of(options));
   std::mutex mutex;
   std::condition_variable some;
   std::deque<Json> waiting;

@@ -28,9 +28,9 @@ struct Cost {
 
 class Service {
  public:
-  // `host`: the process whose jails stand still while something is timed; 0 for none.
-  Service(PythonPlace place, std::string lease_path, pid_t host)
-      : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host) {}
+  // `host`: the process whose jails stand still while something is timed; 0 for none. `limits`: of a candidate's process.
+  Service(PythonPlace place, std::string lease_path, pid_t host, const sandbox::Limits& limits)
+      : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host), limits_(limits) {}
   Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
   // Its children start with a warm compiler, which takes this one some seconds more to begin with.
   Result<Zygote*> baselines() { return zygote(baselines_, "baselines", true); }
@@ -54,6 +54,7 @@ class Service {
   PythonPlace place_;
   std::string lease_path_;
   pid_t host_;
+  sandbox::Limits limits_;
   std::mutex zygotes_, sessions_mutex_, timing_;
   std::shared_mutex running_;  // shared by a subject's call or set-up, alone for a block that is timed
   std::map<std::size_t, double> read_rates_;  // under timing_

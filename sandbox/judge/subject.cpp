@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace khost::judge {
 
 using sandbox::Fd;
@@ -11,6 +13,8 @@ using sandbox::Jail;
 using sandbox::JailSpec;
 
 namespace {
+
+constexpr double kMostProcessor_s = 60;  // of one candidate's process
 
 void copy(const Region& to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0) {
@@ -21,7 +25,8 @@ void copy(const Region& to, const std::byte* from, std::size_t bytes) {
 }  // namespace
 
 Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sandbox::Plan& plan,
-                                                const std::string& library, int threads) {
+                                                const std::string& library, int threads,
+                                                const sandbox::Limits& limits) {
   std::unique_ptr<Subject> subject(new Subject);
   subject->plan_ = plan;
   const std::string text = plan.to_json().dump();
@@ -60,7 +65,8 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
                file ? "7" : library, "--plan", "8", "--threads", std::to_string(threads)};
   spec.readable_prefixes = {program};
   spec.threads_only = true;
-  spec.limits.cpu_s = 60;
+  spec.limits = limits;
+  spec.limits.cpu_s = std::min(limits.cpu_s, kMostProcessor_s);
   spec.fds = {{subject->control_.fd(), 3}, {subject->inputs_.fd(), 4}, {subject->state_.fd(), 5},
               {subject->outputs_.fd(), 6}, {subject->text_.fd(), 8}};
   if (file) {

@@ -17,21 +17,28 @@ local Judge = {}
 ---@field speedup table<string, number> eager, compile
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %
 ---@field slack_s number                the most that a dishonest acknowledgement could gain
----@field evidence table
+---@field evidence table                hashes, seeds, samples, exclusive_s (of the lease), disturbed_windows
 ---@field wall_s table<string, number>
 
---- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3).
----@param options? { python?: string, jobs?: integer }
+--- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as many
+--- as there are cores). limits: of a candidate's process, as the table of that name in khost.toml.
+---@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer, command_s?: number} }
 ---@return khost.Judge? judge
 ---@return string? message
 ---@return string? code
 function judge.open(options) end
 
---- Waits for the answer. Kinds: "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?,
---- threads? } gives a Verdict; "trace" { task } the task's graph; "admit" { task } what the filter asks. Failures:
---- bad_task (the task's own error), gone (the judge died), bad_input.
+--- Waits for the answer. Kinds:
+--- "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?, threads?, against? } gives a Verdict.
+---   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
+---   evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
+--- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the
+---   agent to read, `ok`, and `kind`. They work on sets of inputs and weights that no verdict uses; a profile takes the
+---   machine for a moment, and its times are never those of a verdict.
+--- "trace" { task } gives the task's graph; "admit" { task } what the filter asks.
+--- Failures: bad_task (the task's own error), gone (the judge died), bad_input.
 ---@async
----@param kind "evaluate"|"trace"|"admit"
+---@param kind "evaluate"|"verify"|"profile"|"trace"|"admit"|"check"|"crawl"
 ---@param body table
 ---@return table? answer
 ---@return string? message
