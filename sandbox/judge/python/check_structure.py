@@ -193,7 +193,7 @@ def facts_of(run):
 
 
 QUIET = {"detach", "view", "alias", "_unsafe_view", "expand", "t", "transpose", "permute", "lift_fresh", "empty",
-         "empty_like", "slice", "select", "unsqueeze", "squeeze"}
+         "empty_like", "slice", "select", "unsqueeze", "squeeze", "stack", "cat"}
 
 
 def shrink_for(source, facts, limits):
