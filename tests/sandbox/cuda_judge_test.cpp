@@ -51,7 +51,7 @@ bool gpu_ready() {
 
 judge::Service& service() {
   static const CacheFolder folder;
-  static judge::Service instance({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, folder.path + "/lease");
+  static judge::Service instance({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, folder.path + "/lease", 0, Limits{});
   return instance;
 }
 
@@ -75,16 +75,16 @@ bool accepted(const Json& wanted, const Json& verdict) {
 }  // namespace
 
 TEST_CASE("a CUDA kernel builds in the jail, and its signature says which arguments are streams and handles") {
-  const Result<Built> plain = build_folder(kCuda / "good/plain");
+  Result<Built> plain = build_folder(kCuda / "good/plain");
   REQUIRE_MESSAGE(plain, plain.failure().message);
   CHECK(plain->signatures.at("affine_relu") == "rfrfrfwfslslS-");
-  const Result<Built> cublas = build_folder(kCuda / "good/linear_cublas");
+  Result<Built> cublas = build_folder(kCuda / "good/linear_cublas");
   REQUIRE_MESSAGE(cublas, cublas.failure().message);
   CHECK(cublas->signatures.at("linear_relu") == "rfrfrfwfslslH-S-");
 }
 
 TEST_CASE("the adversary that calibrates the clock builds like any candidate") {
-  const Result<Built> built = build_folder(fs::path(KHOST_SOURCE_DIR) / "sandbox/judge/cuda/adversary");
+  Result<Built> built = build_folder(fs::path(KHOST_SOURCE_DIR) / "sandbox/judge/cuda/adversary");
   REQUIRE_MESSAGE(built, built.failure().message);
   CHECK(built->signatures.at("work_and_acknowledge") == "wfslslslS-");
 }
@@ -118,7 +118,7 @@ TEST_CASE("without a GPU a request for target cuda is answered with what is miss
     return;
   }
   const fs::path folder = kCuda / "good/plain";
-  judge::Service local({"/bin/false", KHOST_SOURCE_DIR}, shared_cache() + "/lease");
+  judge::Service local({"/bin/false", KHOST_SOURCE_DIR}, shared_cache() + "/lease", 0, Limits{});
   const Result<Json> verdict = local.handle({{"kind", "evaluate"},
                                              {"target", "cuda"},
                                              {"task", {{"source", read_text(folder / "model.py")}}},
