@@ -53,7 +53,7 @@ COMMANDS.check = {
     { name = "--structure", kind = "flag", help = "shapes, bytes, FLOPs and dead code only; runs nothing" },
     { name = "--compile", kind = "flag", help = "torch.compile too" },
     { name = "--limit", kind = "number", help = "only the first tasks" },
-    { name = "--memory-mb", kind = "number", default = D.memory_mb, help = "that a task's process may allocate" },
+    { name = "--memory-mb", kind = "number", help = "that a task's process may allocate (default: 8 x budget)" },
     { name = "--budget-mb", kind = "number", default = D.budget_mb,
       help = "live tensors of one call; a larger task is measured on a smaller batch" },
     { name = "--gflop", kind = "number", default = D.flops / 1e9, help = "of one call, likewise" },
@@ -71,8 +71,8 @@ COMMANDS.check = {
     if not process then
       args.misuse(message)
     end
-    local results = checking.run(process, tasks, { memory_mb = options.memory_mb, budget_mb = options.budget_mb,
-      flops = options.gflop * 1e9, elements = options.elements, timeout_s = options.timeout, compile = options.compile,
+    local results = checking.run(process, tasks, { memory_mb = options.memory_mb or 8 * options.budget_mb,
+      budget_mb = options.budget_mb, flops = options.gflop * 1e9, elements = options.elements, timeout_s = options.timeout, compile = options.compile,
       jobs = options.jobs, structure_only = options.structure }, options.output)
     process:close()
     if options.output then

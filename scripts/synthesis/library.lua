@@ -144,8 +144,27 @@ function library.tasks(found)
   return list
 end
 
+--- Tasks of single operators that come with a task file of their own (those of transformers), drawn without repetition.
+---@param found table
+---@param count integer
+---@param stream lib.Random
+---@return {name: string, chain: string, depth: integer, source: string, size: integer[]}[]
+function library.alone(found, count, stream)
+  local list = {}
+  for index, operator in ipairs(stream:shuffled(found.operators)) do
+    if index > count then
+      break
+    end
+    list[index] = { name = operator.name:gsub("[^%w]+", "_"), chain = operator.name, depth = 0, source = operator.task,
+      size = operator.cases[1].size }
+  end
+  return list
+end
+
 local function prefix(reason)
-  return reason:match("^same_as_") and "same_as_another" or reason:match("^argument_") and "unknown_argument" or reason
+  return reason:match("^same_as_") and "same_as_another" or reason:match("^argument_") and "unknown_argument"
+    or reason:match("^needs_") and "needs_more_of_its_package" or reason:match("^config_") and "no_plain_configuration"
+    or reason:match("^forward_takes_") and "forward_takes_more" or reason
 end
 
 --- Counts by form and category, and skipped ones by reason.

@@ -12,6 +12,7 @@ local library = require "synthesis.library"
 local load = require "suites.load"
 local log = require "khost.log"
 local progress = require "khost.progress"
+local random = require "lib.random"
 local repair = require "synthesis.repair"
 local sched = require "khost.sched"
 local similarity = require "synthesis.similarity"
@@ -42,6 +43,16 @@ local function probe_with(process)
   end
 end
 
+-- Single layers of transformers, when it is installed.
+local function layers(work)
+  local found, message = library.find(work.process, work.folder .. "/transformers.json", "transformers")
+  if not found then
+    log.warn("transformers_not_crawled", { message = message })
+    return { operators = {}, skipped = {} }
+  end
+  return found
+end
+
 local function compose(work, found)
   local file = work.folder .. "/composed.json"
   local text = fs.read(file)
@@ -49,7 +60,8 @@ local function compose(work, found)
   if type(known) == "table" then
     return known
   end
-  local depths, shares = {}, stack.shares(work.options.count, stack.MIX, false)
+  local alone = layers(work)
+  local depths, shares = {}, stack.shares(work.options.count, stack.MIX, #alone.operators > 0)
   for depth = 1, 5 do
     for _ = 1, shares[depth] do
       depths[#depths + 1] = depth
@@ -68,6 +80,9 @@ local function compose(work, found)
     tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process), settings)
   end
   bar:finish()
+  for _, task in ipairs(library.alone(alone, shares.transformers or 0, random.stream("alone " .. work.options.seed))) do
+    tasks[#tasks + 1] = task
+  end
   local composed = { tasks = tasks, given_up = given_up }
   assert(fs.write(file, json.encode(composed)))
   return composed

@@ -25,6 +25,8 @@ local function composition(tasks)
     rows[depth] = { ("torch operators x %d"):format(depth), tostring(composed[depth] or 0), tostring(kept[depth] or 0),
       percent(kept[depth] or 0, all), ("%.2f %%"):format(stack.MIX[depth]) }
   end
+  rows[6] = { "transformers operator", tostring(composed[0] or 0), tostring(kept[0] or 0), percent(kept[0] or 0, all),
+    ("%.2f %%"):format(stack.MIX.transformers) }
   return { title = "Composition (table 3 of the paper)", columns = { "operators", "composed", "kept", "share", "paper" },
     rows = rows }
 end

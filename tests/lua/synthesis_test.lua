@@ -4,6 +4,7 @@ local ask = require "synthesis.ask"
 local duplicates = require "synthesis.duplicates"
 local harness = require "tests.lua.harness"
 local library = require "synthesis.library"
+local random = require "lib.random"
 local repair = require "synthesis.repair"
 local similarity = require "synthesis.similarity"
 local stack = require "synthesis.stack"
@@ -234,6 +235,21 @@ return {
     harness.is_true(asked[2]:find("no code block", 1, true) and asked[3]:find("no get_inputs", 1, true), asked[3])
     harness.expect({ ask.compose(FOUND, { 2 }, 1, probe, function() return nil, "down" end, { budget = stack.BUDGET }) },
       { {}, 1 })
+  end,
+
+  layers_that_stand_alone_are_drawn_once_each = function()
+    local found = { operators = {} }
+    for i = 1, 5 do
+      found.operators[i] = { name = "transformers.m.L" .. i, task = "source " .. i, cases = { { size = { 2, 8, 16 } } } }
+    end
+    local tasks, seen = library.alone(found, 4, random.stream "x"), {}
+    harness.expect({ #tasks, tasks[1].depth }, { 4, 0 })
+    for _, task in ipairs(tasks) do
+      harness.expect(seen[task.source], nil)
+      seen[task.source] = true
+    end
+    harness.expect(library.alone(found, 4, random.stream "x"), tasks)
+    harness.expect(#library.alone(found, 9, random.stream "x"), 5)
   end,
 
   bins_count_between_their_edges = function()

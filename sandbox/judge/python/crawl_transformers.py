@@ -1,5 +1,5 @@
-"""Finds layers in an installed `transformers` that stand alone: classes over nn.Module that need nothing but torch, a few
-helpers of their own file and plain numbers of a configuration. The package is read, not imported: classes by AST, the
+"""Finds layers in an installed `transformers` that stand alone: classes over nn.Module that need nothing but torch, a
+few helpers of their own file and plain numbers of a configuration. The package is read, not imported: classes by AST, the
 numbers from the defaults of the configuration beside them. Each becomes one task file of its own, which is then run."""
 
 import ast
@@ -162,8 +162,7 @@ def task_of(nodes, defaults):
     if any("ACT2FN" in free_names(n) for n in nodes):
         parts.append(ACTIVATIONS)
     parts += ["\n\n" + ast.unparse(node) + "\n" for node in nodes[:-1]]
-    body = ast.unparse(target)
-    parts.append("\n\n" + body + "\n" if target.name != "Model" else "\n\n" + body + "\n")
+    parts.append("\n\n" + ast.unparse(target) + "\n")
     parts.append(f"\n\nModel = {target.name}\n\n\ndef get_inputs():\n    return [torch.randn(8, 128, {width or 512})]\n"
                  f"\n\ndef get_init_inputs():\n    return [{', '.join(arguments)}]\n")
     return "".join(parts), width or 512
