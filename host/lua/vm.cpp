@@ -190,7 +190,10 @@ void* Vm::allocate(void* self, void* block, size_t old_size, size_t new_size) {
     return nullptr;
   }
   const size_t before = block == nullptr ? 0 : old_size;
-  if (new_size > before && vm->used_bytes_ + (new_size - before) > vm->options_.memory_bytes) {
+  // After a refusal some room is left, so that a script which caught the error reaches the collection in on_count.
+  const size_t limit = vm->options_.memory_bytes + (vm->refused_ ? vm->options_.memory_bytes / 8 : 0);
+  if (vm->limited_ && new_size > before && vm->used_bytes_ + (new_size - before) > limit) {
+    vm->refused_ = true;
     return nullptr;
   }
   void* result = std::realloc(block, new_size);
@@ -204,7 +207,12 @@ void Vm::on_count(lua_State* L, lua_Debug*) {
   lua_getfield(L, LUA_REGISTRYINDEX, "khost.vm");
   auto* vm = static_cast<Vm*>(lua_touserdata(L, -1));
   lua_pop(L, 1);
-  if (vm->timed_ && std::chrono::steady_clock::now() > vm->deadline_) {
+  if (vm->refused_) {
+    // LuaJIT does not collect when memory runs out. A script that caught the error gets back what it let go.
+    vm->refused_ = false;
+    lua_gc(L, LUA_GCCOLLECT, 0);
+  }
+  if (vm->limited_ && std::chrono::steady_clock::now() > vm->deadline_) {
     // The handler of the error gets a second's worth of its own. A script that catches it and goes on is stopped
     // at every instruction the third time, whatever it catches.
     vm->deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -263,11 +271,15 @@ void Vm::preload(const char* name, lua_CFunction open) {
 void Vm::begin_run(double budget_s) {
   const std::chrono::duration<double> budget(budget_s > 0 ? budget_s : options_.longest_run_s);
   deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(budget);
-  timed_ = true;
+  limited_ = true;
 }
 
 void Vm::end_run() {
-  timed_ = false;
+  limited_ = false;
+  if (refused_) {
+    refused_ = false;
+    lua_gc(state_, LUA_GCCOLLECT, 0);
+  }
   if (overruns_ >= 3) {
     lua_sethook(state_, &Vm::on_count, LUA_MASKCOUNT, kInstructionsPerLook);
   }

@@ -11,7 +11,7 @@ namespace khost::lua {
 
 struct VmOptions {
   std::string root;                      // scripts/ and recipes/ lie here
-  size_t memory_bytes = size_t{4} << 30; // an allocation beyond it raises "not enough memory" in the script
+  size_t memory_bytes = size_t{4} << 30; // an allocation of a script beyond it raises "not enough memory" there
   double longest_run_s = 10;             // a task that runs longer without waiting is stopped by an error
 };
 
@@ -28,7 +28,9 @@ class Vm {
   // Registers a native module, so that require(name) calls `open` the first time.
   void preload(const char* name, lua_CFunction open);
 
-  // The watchdog counts from here; a shorter budget holds until the next call. Zero seconds: the default.
+  // Brackets what scripts run: time and memory are limited in between. The watchdog counts from begin_run; a shorter
+  // budget holds until the next call. Zero seconds: the default. Outside, the host itself works on the state, where an
+  // error would have nobody to catch it.
   void begin_run(double budget_s = 0);
   void end_run();
 
@@ -39,7 +41,8 @@ class Vm {
   VmOptions options_;
   size_t used_bytes_ = 0;
   lua_State* state_ = nullptr;
-  bool timed_ = false;
+  bool limited_ = false;
+  bool refused_ = false;  // an allocation, since the last full collection
   int overruns_ = 0;  // of the present run
   std::chrono::steady_clock::time_point deadline_;
 };

@@ -114,6 +114,7 @@ function native.ended(id, ok, ...)
       task.trace_ = text .. "\n" .. select(2, ...)
     end
   end
+  if task.on_end then task.on_end(ok, (...), task.trace_, not ok and (...) == CANCELLED) end
   for child in pairs(task.children) do
     -- Children are waited for, unless the task failed; services never are.
     if not ok or child.service then cancel(child) end
@@ -170,13 +171,11 @@ function core.need(task)
   return unpack(results, 1, results.n)
 end
 
--- For the host: runs the root task and hands its outcome to `on_end(status, value, trace)`.
+-- For the host: runs the root task. When its function has ended, and before its children have, its outcome is handed to
+-- `on_end(ok, value, trace, cancelled)`.
 function native.run_root(fn, arguments, on_end)
-  root = start(nil, "main", false, function()
-    local results = pack(xpcall(fn, core.keep_trace, arguments))
-    on_end(results[1], results[2], root.trace_, results[2] == CANCELLED)
-    if not results[1] then error(results[2], 0) end
-  end)
+  root = start(nil, "main", false, fn, arguments)
+  root.on_end = on_end
 end
 
 function native.cancel_root() return root ~= nil and cancel(root) end

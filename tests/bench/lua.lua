@@ -1,10 +1,12 @@
--- What the script side costs: `khost tests/bench/lua.lua`. An idle episode is a task with three messages, a handle
--- table and a call that waits; targets: 10,000 of them under 20 MB, a resume under 20 µs.
+-- What the script side costs: `khost tests/bench/lua.lua`. An idle episode is a task with three messages, a workspace
+-- and a call that waits; targets: 10,000 of them under 20 MB, a resume under 20 µs.
 local log = require "khost.log"
+local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 
 local EPISODES = 10000
 local ROUNDS = 20
+local WORKSPACES = 32  -- real ones, by which a handle is measured: ten thousand would be as many mounts
 
 local function episode(gate, id)
   local state = {
@@ -20,24 +22,44 @@ local function episode(gate, id)
   return state
 end
 
+-- Bytes of scripts, and of the whole process: the difference is what C++ holds for them.
 local function memory()
   sched.collect_garbage()
   sched.collect_garbage()
-  return sched.stats().memory_bytes
+  local stats = sched.stats()
+  return stats.memory_bytes, stats.heap_bytes
+end
+
+-- What one workspace handle takes in this process, its object in C++ included.
+local function handle_bytes()
+  local list, _, before = {}, memory()
+  for i = 1, WORKSPACES do
+    list[i] = assert(sandbox.workspace(nil, { files = { ["model.py"] = "" } }))
+  end
+  local _, after = memory()
+  for _, workspace in ipairs(list) do workspace:close() end
+  return math.max(0, after - before) / WORKSPACES
 end
 
 local function idle_memory()
   local function pending() sched.sleep(3600) end
-  local before, tasks = memory(), {}
+  local handle = handle_bytes()
+  local tasks, scripts, heap = {}, memory()
   for i = 1, EPISODES do
     tasks[i] = sched.spawn(episode, pending, i)
   end
   sched.sleep(0)
   while sched.stats().ready > 1 do sched.sleep(0) end
-  local bytes = memory() - before
+  local scripts_after, heap_after = memory()
   for _, task in ipairs(tasks) do task:cancel() end
   for _, task in ipairs(tasks) do task:wait() end
-  log.print(("idle episodes      %d in %.1f MB (%.0f bytes each)"):format(EPISODES, bytes / 1e6, bytes / EPISODES))
+  local function line(what, bytes)
+    log.print(("%-18s %5.1f MB (%.0f bytes each)"):format(what, bytes / 1e6, bytes / EPISODES))
+  end
+  log.print(("idle episodes      %d"):format(EPISODES))
+  line("  in Lua", scripts_after - scripts)
+  line("  in the process", heap_after - heap)
+  line("  with workspaces", heap_after - heap + EPISODES * handle)
 end
 
 local function waiting_calls(name, call)

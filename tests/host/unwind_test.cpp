@@ -70,7 +70,7 @@ TEST_CASE("unwind: destructors of C++ frames run when a Lua error passes them") 
     local message = raises(function()
       probe.calls_lua(function() probe.calls_lua(function() probe.calls_lua(function() error "deep" end) end) end)
     end)
-    assert(message:find "probe.lua:6: deep", message)
+    assert(message:find "probe.lua:7: deep", message)
   )lua") == 0);
   CHECK(live == 0);
   CHECK(most == 3);

@@ -131,10 +131,15 @@ TEST_CASE("vm: memory without bound is an error that a script can catch, in one 
   )lua") == 0);
 }
 
-TEST_CASE("vm: a script that recurses without end gets an error with its line") {
+TEST_CASE("vm: a script that recurses without end gets an error, and its place is in the traceback") {
   ProbeHost probe(open);
-  CHECK(probe.run("local function deep(n) return 1 + deep(n + 1) end\nprobe.say(raises(deep, 1))") == 0);
-  CHECK(holds(take_said(), "probe.lua:2: stack overflow"));
+  CHECK(probe.run("local function deep(n) return 1 + deep(n + 1) end\n"
+                  "local task = sched.spawn(deep, 1)\n"
+                  "local _, message = task:wait()\n"
+                  "probe.say(message) probe.say(task:trace())") == 0);
+  const std::string text = take_said();
+  CHECK(holds(text, "stack overflow"));
+  CHECK(holds(text, "probe.lua:2: in function"));
 }
 
 }  // namespace khost::tests
