@@ -36,6 +36,10 @@ function judge.open(options) end
 ---   agent to read, `ok`, and `kind`. They work on sets of inputs and weights that no verdict uses; a profile takes the
 ---   machine for a moment, and its times are never those of a verdict.
 --- "trace" { task } gives the task's graph; "admit" { task } what the filter asks.
+--- "check" { task, stages, limits, timeout_s? } measures a task's health stage by stage ("structure", "run", "compile");
+---   gives {structure?, run?, compile?, failure? = {stage, code, message}} (scripts/suites/checking.lua asks it).
+--- "crawl" { request = { find = "torch"|"transformers" } | { probe = sources }, timeout_s? } finds operators, or tells
+---   shapes of task files (scripts/synthesis/library.lua).
 --- Failures: bad_task (the task's own error), gone (the judge died), bad_input.
 ---@async
 ---@param kind "evaluate"|"verify"|"profile"|"trace"|"admit"|"check"|"crawl"
