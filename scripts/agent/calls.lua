@@ -4,15 +4,17 @@
 --
 --   thought    what stands before the first call
 --   calls      { name, arguments, label? } or { label, text }
---   label      of the answer: cut, unclosed, trailing_text
+--   label      of the answer: cut, unclosed, trailing_text, too_many_calls
 
 local json = require "khost.json"
 
 local calls = {}
 
 local OPEN, CLOSE = "<tool_call>", "</tool_call>"
+local MOST_CALLS = 64  -- of one answer; what stands behind them is not read
 
-calls.LABELS = { "malformed_call", "lenient_json", "unclosed", "cut", "trailing_text", "several_blocks" }
+calls.LABELS = { "malformed_call", "lenient_json", "unclosed", "cut", "trailing_text",
+  "too_many_calls", "several_blocks" }
 
 -- Small models put raw line ends into strings.
 local function lenient(body)
@@ -30,6 +32,15 @@ local function lenient(body)
     at = at + 1
   end
   return table.concat(out)
+end
+
+-- Without the blanks around it, in one pass: a pattern for both ends takes the square of the length.
+local function trimmed(text)
+  local stop = #text
+  while stop > 0 and text:find("^%s", stop) do
+    stop = stop - 1
+  end
+  return text:sub(text:match("^%s*()"), stop)
 end
 
 local function malformed(text)
@@ -96,12 +107,16 @@ local function blocks(text, cut, decode, close)
     if not after then
       break
     end
+    if #list == MOST_CALLS then
+      result.label = "too_many_calls"
+      return result
+    end
     local stop, next_at = close(text, after + 1)
     if not stop and cut then
       result.label = "cut"
       break
     end
-    local call = decode(text:sub(after + 1, stop and stop - 1 or -1):match("^%s*(.-)%s*$"))
+    local call = decode(trimmed(text:sub(after + 1, stop and stop - 1 or -1)))
     list[#list + 1] = call
     if not stop then
       result.label = call.name and "unclosed" or nil
@@ -177,7 +192,7 @@ local function decode_xml(body, toolset)
   if not name then
     return malformed("a call is <function=NAME> with <parameter=KEY> in it")
   end
-  name = name:match("^%s*(.-)%s*$")
+  name = trimmed(name)
   local types, arguments = types_of(toolset, name), {}
   while true do
     local key, value_at = body:match("^%s*<parameter=([^>\n]+)>()", at)
@@ -201,8 +216,11 @@ end
 
 -- Behind </function>, so that values may hold the mark; but not in the next call, when this one is broken.
 local function xml_block_end(text, from)
-  local _, function_end = text:find("</function>%s*" .. CLOSE, from)
-  local next_call = text:find(OPEN .. "%s*<function=", from)
+  local function_end
+  if text:find("</function>", from, true) then
+    function_end = select(2, text:find("</function>%s*" .. CLOSE, from))
+  end
+  local next_call = function_end and text:find(OPEN .. "%s*<function=", from)
   if not function_end or next_call and next_call < function_end then
     return text:find(CLOSE, from, true)
   end

@@ -43,6 +43,9 @@ end
 -- What the rules say about one name on the way to a file: true (left out), false (kept) or nil. Later rules win, and
 -- those of deeper folders.
 local function said(by_folder, path, is_folder)
+  if next(by_folder) == nil then
+    return nil
+  end
   local verdict
   local folder, from = "", 1
   while folder do
@@ -59,21 +62,22 @@ local function said(by_folder, path, is_folder)
   return verdict
 end
 
-local function left_out(by_folder, path)
-  if ("/" .. path):find("/.", 1, true) then
+-- Whether a folder is left out, or lies in one that is: nothing inside of it comes back. `known` keeps the answers.
+local function folder_left_out(by_folder, path, known)
+  if known[path] == nil then
+    local above = path:match("^(.*)/[^/]*$")
+    known[path] = above ~= nil and folder_left_out(by_folder, above, known) or path:find("^%.") ~= nil
+      or path:match("[^/]*$"):find("^%.") ~= nil or said(by_folder, path, true) == true
+  end
+  return known[path]
+end
+
+local function left_out(by_folder, path, known)
+  local folder, name = path:match("^(.*)/([^/]*)$")
+  if (name or path):find("^%.") or folder and folder_left_out(by_folder, folder, known) then
     return true
   end
-  local from = 1
-  while true do
-    local slash = path:find("/", from, true)
-    if said(by_folder, slash and path:sub(1, slash - 1) or path, slash ~= nil) then
-      return true  -- nothing inside a folder that is left out comes back
-    end
-    if not slash then
-      return false
-    end
-    from = slash + 1
-  end
+  return said(by_folder, path, false) == true
 end
 
 --- The files below a folder that a search looks at, in the order of their paths.
@@ -91,10 +95,10 @@ function ignore.files(workspace, folder)
       return nil, why, label
     end
   end
-  local by_folder, kept = rules_of(workspace, all), {}
+  local by_folder, kept, known = rules_of(workspace, all), {}, {}
   for _, file in ipairs(all) do
     local below = folder == "" or file.path == folder or file.path:sub(1, #folder + 1) == folder .. "/"
-    if below and not left_out(by_folder, file.path) then
+    if below and not left_out(by_folder, file.path, known) then
       kept[#kept + 1] = file
     end
   end

@@ -3,6 +3,8 @@
 
 local parse = {}
 
+local MOST_FENCE = 512  -- bytes of a line that can open or close a block
+
 parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut", "empty_file" }
 
 local function legal_path(path)
@@ -46,7 +48,10 @@ function parse.files(text, options)
   local files, prose, count = {}, {}, 0
   local path, fence, body
   for line in lines_of(text) do
-    local ticks, info = line:match("^(```+)%s*(.-)%s*$")
+    local ticks, info
+    if #line < MOST_FENCE then
+      ticks, info = line:match("^(```+)%s*(.-)%s*$")
+    end
     if not path and ticks then
       local label
       path, label = path_of(info, files)

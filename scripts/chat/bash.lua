@@ -34,7 +34,7 @@ return chatml.format {
   end,
   is_final = function(parsed)
     local call = parsed.calls[1]
-    return call ~= nil and call.arguments.command:match("^%s*(.-)%s*$") == DONE
+    return call ~= nil and call.arguments.command:find("^%s*" .. DONE .. "%s*$") ~= nil
   end,
   describe = function()
     return SHELL:format(DONE)

@@ -86,6 +86,12 @@ function spec.what_is_wrong_has_a_label()
   t.expect(calls.hermes('<tool_call>{"name": "A", "arguments": "{\\"x\\": 1}"}</tool_call>').calls[1].arguments, { x = 1 })
 end
 
+function spec.only_so_many_calls_are_read_and_a_long_answer_takes_a_bounded_time()
+  local many = calls.hermes(hermes_text("Glob", { pattern = "*" }):rep(1000))
+  t.expect({ many.label, #many.calls }, { "too_many_calls", 64 })
+  t.expect(calls.xml(("<tool_call><function=A></tool_call>"):rep(20000)).label, "too_many_calls")
+end
+
 function spec.one_broken_call_does_not_take_the_others_with_it()
   local parsed = calls.hermes('<tool_call>{bad</tool_call><tool_call>{"name": "Glob", "arguments": {"pattern": "*"}}</tool_call>')
   t.expect({ parsed.calls[1].label, parsed.calls[2].name }, { "malformed_call", "Glob" })
