@@ -5,6 +5,7 @@ local judging = require "evaluation.judging"
 local sched = require "khost.sched"
 local template = require "lib.template"
 local tool_files = require "agent.tool_files"
+local tune = require "agent.tune"
 
 local environment = {}
 
@@ -90,11 +91,16 @@ end
 -- The text of one kind of request from inside, judged with inputs that an agent may see.
 local function answer_request(self, workspace, options, request)
   local kind = request.kind
-  if not options.feedback or (kind ~= "verify" and kind ~= "profile") then
+  if not options.feedback or (kind ~= "verify" and kind ~= "profile" and kind ~= "tune") then
     return { ok = false, text = ("nothing here answers %s"):format(tostring(kind)) }
   end
   local files = candidate(workspace)
-  local ok, answer, message = pcall(options.feedback, kind, files)
+  local ok, answer, message
+  if kind == "tune" then
+    ok, answer, message = pcall(tune.answer, request, files, function(changed) return options.feedback("profile", changed) end)
+  else
+    ok, answer, message = pcall(options.feedback, kind, files)
+  end
   if not ok then
     if answer == sched.CANCELLED then
       error(answer, 0)

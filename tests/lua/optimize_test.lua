@@ -8,6 +8,7 @@ local search = require "agent.search"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
 local tools = require "agent.tools"
+local tune = require "agent.tune"
 
 local GRAPH = { inputs = { { name = "x", kind = "input", size = { 4, 8 }, dtype = "float32" } },
   nodes = { { name = "t1", op = "relu", inputs = { "x" }, attributes = {}, size = { 4, 8 }, dtype = "float32" } }, output = { "t1" } }
@@ -137,6 +138,51 @@ function spec.the_expert_writes_all_its_variants_with_tools()
     t.is_true(best.files["kernels/k.cpp"]:find("KHOST_EXPORT(k)", 1, true))
     t.expect(judge.seen[2], "profile")
     t.expect(search.run(options_of(run, policy, judge)).trajectory, best.trajectory)
+  end)
+end
+
+function spec.a_constant_is_swept_on_visible_inputs()
+  local seen = {}
+  local function profile(files)
+    local value = tonumber(files["kernels/k.cpp"]:match("BLOCK = (%-?%d+);"))
+    seen[#seen + 1] = value
+    if value == 8 then return { correct = false, status = "wrong", reason = "mismatch" } end
+    return { correct = true, status = "ok", times = { candidate_s = 1e-3 / value } }
+  end
+  local files = { ["kernels/k.cpp"] = "constexpr int BLOCK = 4;\nint BLOCKS;\n", ["model_new.py"] = "" }
+  local answer = tune.answer({ name = "BLOCK", values = { 1, 2, 8, 4 } }, files, profile)
+  t.expect(seen, { 1, 2, 8, 4 })
+  t.expect(answer, { ok = true, text = "BLOCK = 1      1.0000 ms\nBLOCK = 2      0.5000 ms\nBLOCK = 8      wrong mismatch\n"
+    .. "BLOCK = 4      0.2500 ms\nfastest: BLOCK = 4; kernels/k.cpp still says 4" })
+  for _, request in ipairs { {}, { name = "BLOCK" }, { name = "B[", values = { 1 } }, { name = "BLOCK", values = { 1.5 } }, { name = "NONE", values = { 1 } },
+    { name = "BLOCK", values = { "1" } } } do
+    t.expect(tune.answer(request, files, profile).ok, false)
+  end
+  files["kernels/l.h"] = "#define BLOCK 3\n"
+  t.is_true(tune.answer({ name = "BLOCK", values = { 1 } }, files, profile).text:find("one definition is needed", 1, true))
+end
+
+function spec.the_programs_of_the_workspace_ask_and_print_the_answers()
+  with_run(function(run)
+    local kernel = "constexpr int N = 1;  // speed 2"
+    local policy = writes { { kernel } }
+    local begin = policy.begin
+    policy.begin = function()
+      local conversation = begin()
+      local draw = conversation.draw
+      conversation.draw = function()
+        local drawn = draw()
+        if drawn.calls then drawn.calls[2].arguments.command = "python3 -m utils.tune --arg N=1,2; python3 -m utils.tune --arg N; "
+          .. "python3 -m utils.profiling" end
+        return drawn
+      end
+      return conversation
+    end
+    local best = search.run(options_of(run, policy, judge_by_rule(), { episodes = 1 }))
+    local seen = run:get("trajectories", best.trajectory).turns[1].calls[2].observation
+    for _, part in ipairs { "N = 1      0.5000 ms", "fastest: N = 1; kernels/k.cpp still says 1", "--arg must be NAME=0,1,2", "profile: right" } do
+      t.is_true(seen:find(part, 1, true), ("%q is missing in %s"):format(part, seen))
+    end
   end)
 end
 
