@@ -170,7 +170,7 @@ function environment.tools(workspace, toolset, options)
     local changed = changes(before, now)
     before = now
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
-      observations = observations, changes = changed, text = options.respond(observations, action.calls),
+      observations = observations, changes = changed, workspace = judging.artefact(now), text = options.respond(observations, action.calls),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()

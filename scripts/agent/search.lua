@@ -3,8 +3,10 @@
 
 local environment = require "agent.environment"
 local fs = require "khost.fs"
+local json = require "khost.json"
 local judging = require "evaluation.judging"
 local loop = require "agent.loop"
+local machine = require "khost.machine"
 local prompt = require "agent.prompt"
 local random = require "lib.random"
 local sandbox = require "khost.sandbox"
@@ -115,6 +117,15 @@ local function play(options, index, seconds, judged_before)
     ["SKILL.md"] = assert(fs.read(("%s/%s/SKILL.md"):format(fs.root(), skill))) } })
 end
 
+-- What a trajectory was made with: tools, skill, seed, machine.
+local function head_of(options)
+  local facts = machine.facts()
+  return { seed = options.seed, model = options.policy.model or options.policy.name, skill = options.task.skill,
+    skill_hash = fs.sha256(assert(fs.read(("%s/skills/%s/SKILL.md"):format(fs.root(), options.task.skill)))),
+    tools_hash = fs.sha256(json.encode(tools.load():schemas())), turns = options.turns, kernel = facts.kernel,
+    machine = facts.machine, cores = facts.cores }
+end
+
 local function record_of(options, index, best)
   local episode = best.episode
   local messages = episode.record.messages
@@ -132,7 +143,7 @@ local function record_of(options, index, best)
     token_count = episode.record.tokens and #episode.record.tokens or 0, seconds = episode.seconds, turns = episode.turns,
     tokens = episode.record.tokens, mask = episode.record.mask, logprobs = episode.record.logprobs, labels = episode.labels,
     error = episode.error, usage = episode.record.usage, token_ids = episode.record.token_ids,
-    prompt = messages and { messages[1], messages[2] } or nil, start = best.start, verdict = verdict }
+    head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start, verdict = verdict }
 end
 
 -- What earlier processes of this run left.
