@@ -94,7 +94,7 @@ Result<Json> Service::handle(const Json& request) {
     Result<Zygote*> zygote = baselines();  // it compiles
     return zygote ? check(**zygote, request) : zygote.failure();
   }
-  if (kind == "evaluate" && request.value("target", "cpu") == "cuda") {
+  if ((kind == "evaluate" || kind == "verify" || kind == "profile") && request.value("target", "cpu") == "cuda") {
     return evaluate_on_gpu(request);
   }
   if (kind == "evaluate") {

@@ -29,7 +29,8 @@ local Judge = {}
 function judge.open(options) end
 
 --- Waits for the answer. Kinds:
---- "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?, threads?, against? } gives a Verdict.
+--- "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
+---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile, without against).
 ---   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
 ---   evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the

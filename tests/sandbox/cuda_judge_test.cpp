@@ -10,6 +10,7 @@
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/views.h"
 #include "sandbox/judge/service.h"
+#include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
 
 using namespace khost;
@@ -44,7 +45,7 @@ judge::gpu::View view_of(const TensorLeaf& got, const TensorLeaf& expected) {
 bool gpu_ready() {
   const bool ready = use_device(0) && getenv("KHOST_PYTHON") != nullptr;
   if (!ready) {
-    MESSAGE("skipped: needs an NVIDIA GPU and KHOST_PYTHON");
+    khost::tests::skip("needs an NVIDIA GPU and KHOST_PYTHON");
   }
   return ready;
 }
@@ -114,7 +115,7 @@ TEST_CASE("numbers of half, bfloat16 and integer elements are read as a person w
 
 TEST_CASE("without a GPU a request for target cuda is answered with what is missing") {
   if (use_device(0)) {
-    MESSAGE("skipped: there is a GPU");
+    khost::tests::skip("there is a GPU");
     return;
   }
   const fs::path folder = kCuda / "good/plain";

@@ -29,7 +29,7 @@ double since(Steady::time_point begin) { return std::chrono::duration<double>(St
 
 unsigned look(const unsigned* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
-bool stands(const std::string& thread) {
+bool thread_stands(const std::string& thread) {
   std::ifstream file(thread + "/stat");
   std::string line;
   std::getline(file, line);
@@ -39,16 +39,20 @@ bool stands(const std::string& thread) {
 
 }  // namespace
 
+bool GpuClock::stands() const {
+  bool all = true;
+  std::error_code error;
+  for (std::filesystem::directory_iterator i("/proc/" + std::to_string(runner_.pid) + "/task", error), end;
+       !error && i != end; i.increment(error)) {
+    all = all && thread_stands(i->path().string());
+  }
+  return all;
+}
+
 bool GpuClock::stand_still() {
   const auto begin = Steady::now();
-  const std::string tasks = "/proc/" + std::to_string(runner_.pid) + "/task";
   while (since(begin) < kStandTimeout_s) {
-    bool all = true;
-    std::error_code error;
-    for (std::filesystem::directory_iterator i(tasks, error), end; !error && i != end; i.increment(error)) {
-      all = all && stands(i->path().string());
-    }
-    if (all) {
+    if (stands()) {
       return true;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(10));
@@ -193,6 +197,7 @@ Turn GpuClock::queued(const Call& call, double timeout_s) {
   }
   turn.window.seconds = ms * 1e-3;
   turn.wrong = found_[1].bad;
+  turn.woke = !stands();  // a timer may continue a process that was stopped
   turn.busy = found_[0].busy != 0 || found_[1].busy != 0;
   return turn;
 }

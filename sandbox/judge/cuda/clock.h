@@ -28,6 +28,7 @@ struct Turn {
   double open_s = 0;         // from launching open until the host saw that it was over: long when somebody is resident
   unsigned wrong = 0;        // samples that did not hold
   bool busy = false;         // a barrier did not pass
+  bool woke = false;         // the subject did not stand when the call was closed
   bool lost = false;         // the device itself failed
 };
 
@@ -59,6 +60,7 @@ class GpuClock {
   GpuClock(Device& device, Runner runner) : device_(device), runner_(std::move(runner)), page_(runner_.page) {}
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
   bool stand_still();
+  bool stands() const;
   void set_form(std::uint32_t form);
   Device& device_;
   Runner runner_;

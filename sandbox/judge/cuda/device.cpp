@@ -1,5 +1,7 @@
 #include "sandbox/judge/cuda/device.h"
 
+#include "sandbox/judge/cuda/nvml.h"
+
 #include <glob.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -146,6 +148,7 @@ Result<std::unique_ptr<Device>> Device::open() {
   device->multiprocessors_ = properties.multiProcessorCount;
   device->total_bytes_ = properties.totalGlobalMem;
   // The bus id of CUDA has a domain of 4 digits, the driver's folder as well.
+  device->bus_ = bus;
   device->access_ = access_to(bus);
   Result<Memory> scrub = Memory::make(2 * static_cast<std::size_t>(properties.l2CacheSize));
   if (!scrub) {
@@ -219,6 +222,8 @@ double Device::bandwidth() {
   bandwidth_ = best > 0 ? 2 * static_cast<double>(kBytes) / (best * 1e-3) : 0;
   return bandwidth_;
 }
+
+Json Device::state() const { return nvml_state(bus_); }
 
 Json Device::describe() const {
   return {{"name", name_},

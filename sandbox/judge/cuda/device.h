@@ -86,11 +86,13 @@ class Device {
   bool lost() const { return lost_; }
   // Bytes a second that a large copy moves, read and written together; measured once.
   double bandwidth();
-  Json describe() const;  // name, driver, sm count, bytes, clocks as far as NVML tells
+  // Clocks in MHz, temperature and what holds the clocks down, as far as NVML tells; empty without NVML.
+  Json state() const;
+  Json describe() const;  // name, architecture, multiprocessors, bytes, CUDA version of the driver
 
  private:
   Device() = default;
-  std::string name_, architecture_;
+  std::string name_, architecture_, bus_;
   int multiprocessors_ = 0;
   int driver_version_ = 0;
   std::size_t total_bytes_ = 0;

@@ -23,6 +23,7 @@ constexpr double kBaselineTimeout = 60;
 constexpr int kBaselineProcesses = 3;
 constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
 constexpr std::size_t kWarmUps = 3;
+constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
 // How much longer than alone an opening may take before somebody is resident: a slice is about 2 ms.
 constexpr double kResident_s = 1e-3;
 
@@ -55,11 +56,11 @@ Result<Json> Evaluation::run() {
     bool (Evaluation::*run)();
     bool on_device;
   };
-  const bool measured = request_.value("measure", true);
+  const bool measured = purpose_ == Purpose::profile || (purpose_ == Purpose::verdict && request_.value("measure", true));
   Result<Lease> lease = Lease::open(gpu_.lease_path_);
   if (!lease) {
     verdict_.fail("void", "task", "lease", lease.failure().message);
-    return verdict_.to_json();
+    return answer();
   }
   bool passed = true;
   for (const Step& step :
@@ -89,11 +90,11 @@ Result<Json> Evaluation::run() {
     }
     verdict_.wall_s[step.name] = since(begin);
     if (!passed) {
-      return verdict_.to_json();
+      return answer();
     }
   }
   verdict_.status = "ok";
-  return verdict_.to_json();
+  return answer();
 }
 
 bool Evaluation::void_for(const char* stage, const Failure& failure) {
@@ -156,7 +157,9 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   }
   const Window window = (*subject)->ready(kSetUpTimeout);
   if (window.end != Window::End::done || window.status != 0) {
-    verdict_.fail(window.end == Window::End::timeout ? "timeout" : "crash", stage, "set_up",
+    const bool memory = window.message.find("out of memory") != std::string::npos ||
+                        window.message.find("the device has no") != std::string::npos;
+    verdict_.fail(window.end == Window::End::timeout ? "timeout" : memory ? "oom" : "crash", stage, "set_up",
                   window.message.empty() ? "the subject did not get ready" : window.message);
     return nullptr;
   }
@@ -210,14 +213,15 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
 bool Evaluation::verify() {
   const std::string artefact = sha256_hex(built_.hash + plan_.to_json().dump());
   Result<Zygote*> python = gpu_.zygote();
-  Result<std::shared_ptr<const Batch>> batch =
-      python ? task_->session->batch_for(**python, artefact) : python.failure();
+  const bool secret = purpose_ == Purpose::verdict;
+  Result<std::shared_ptr<const Batch>> batch = !python  ? Result<std::shared_ptr<const Batch>>(python.failure())
+                                               : secret ? task_->session->batch_for(**python, artefact)
+                                                        : task_->session->visible(**python);
   if (!batch) {
     return void_for("verify", batch.failure());
   }
   if (!task_->sets || task_->sets != *batch) {
     task_->sets = *batch;
-    task_->idle_open_s = 0;
   }
   const std::string name = request_.value("tolerance", "calibrated");
   Result<std::vector<Tolerance>> tolerance =
@@ -235,8 +239,12 @@ bool Evaluation::verify() {
   if (!subject_) {
     return false;
   }
+  verified_ = secret ? kVerificationSets : kVisibleVerified;
+  if (!secret) {
+    verdict_.evidence["sets"] = "visible";
+  }
   Json seeds = Json::array();
-  for (std::size_t i = 0; i < kVerificationSets; i++) {
+  for (std::size_t i = 0; i < verified_; i++) {
     seeds.push_back((*batch)->sets[i].seed);
     const Window window = subject_->direct(*task_->sets, i, kCallTimeout);
     longest_call_s_ = std::max(longest_call_s_, window.seconds);
@@ -261,8 +269,13 @@ bool Evaluation::warm(Candidate& subject, const char* stage) {
 
 bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples) {
   const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
+  // A verdict's call has a set of its own; an agent's profile goes round its few sets.
+  const bool secret = purpose_ == Purpose::verdict;
+  const std::size_t timed = task_->sets->sets.size() - verified_;
+  const std::size_t wanted = secret ? timed : kVisibleCalls;
   int busy = 0, calls = 0;
-  for (std::size_t i = kVerificationSets; i < task_->sets->sets.size(); i++) {
+  for (std::size_t call = 0; call < wanted; call++) {
+    const std::size_t i = verified_ + call % timed;
     Turn turn = subject.queued(*task_->sets, i, timeout);
     if (turn.lost) {
       verdict_.fail("crash", "time", "device", "the GPU did not come back while the candidate ran");
@@ -275,6 +288,10 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
       return false;
     }
     if (!check(subject, turn.window, i, "time")) {
+      return false;
+    }
+    if (turn.woke) {
+      verdict_.fail("policy", "time", "ran_while_frozen", "the process woke up while it was to stand");
       return false;
     }
     if (turn.wrong > 0) {
@@ -310,13 +327,14 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
     kept = std::move(*started);
   }
   std::vector<double> seconds;
-  for (std::size_t i = 0; i < task_->sets->sets.size(); i++) {
+  const std::size_t sets = task_->sets->sets.size();
+  for (std::size_t i = 0; i < std::max(sets, kWarmUps + kVisibleCalls); i++) {
     const bool warming = i < kWarmUps;
     Turn turn;
     if (warming && process == Process::fresh) {
-      turn.window = kept->direct(*task_->sets, i, kBaselineTimeout);
+      turn.window = kept->direct(*task_->sets, i % sets, kBaselineTimeout);
     } else {
-      turn = kept->queued(*task_->sets, i, kBaselineTimeout);
+      turn = kept->queued(*task_->sets, i % sets, kBaselineTimeout);
     }
     if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
       const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
@@ -381,9 +399,12 @@ bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& s
   const double slack = gpu_.cost_.slack_s;
   verdict_.times[kind + "_s"] = found->second.seconds;
   verdict_.speedup[kind] = found->second.seconds / median(samples);
+  if (purpose_ == Purpose::profile) {
+    return true;  // brackets decide a verdict; an agent sees the times
+  }
   if (found->second.seconds < kResolved * slack) {
     verdict_.faster[kind] = false;
-    verdict_.evidence["unresolved"][kind] = true;
+    verdict_.evidence["unresolved"].push_back(kind);
     return true;
   }
   std::optional<bool> faster = clear_case(found->second, samples, slack);
@@ -434,11 +455,13 @@ bool Evaluation::time() {
   }
   verdict_.slack_s = gpu_.cost_.slack_s;
   verdict_.evidence["clock"] = gpu_.cost_.evidence;
+  verdict_.evidence["before"] = gpu_.device_->state();
   std::vector<double> samples;
   if (!candidate_block(*subject_, samples)) {
     return false;
   }
   subject_.reset();
+  verdict_.evidence["after"] = gpu_.device_->state();
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
   for (const std::string& kind : kinds) {

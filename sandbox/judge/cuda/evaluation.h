@@ -13,9 +13,12 @@
 
 namespace khost::judge::gpu {
 
+// A verdict is made on secret sets. What an agent is told (verify, profile) is about visible ones, and feeds no reward.
+enum class Purpose { verdict, verify, profile };
+
 class Evaluation {
  public:
-  Evaluation(Gpu& gpu, const Json& request) : gpu_(gpu), request_(request) {}
+  Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
   Result<Json> run();
 
  private:
@@ -33,10 +36,14 @@ class Evaluation {
   Result<double> baseline_block(const std::string& kind, Process process);
   void measure_baseline(const std::string& kind);
   Status calibrate();
+  Json answer() const;             // the verdict; for an agent with a text
+  std::string verify_text() const;
+  std::string profile_text() const;
   bool decide_on(const std::string& kind, const std::vector<double>& samples);
 
   Gpu& gpu_;
   const Json& request_;
+  const Purpose purpose_;
   sandbox::Verdict verdict_;
   std::shared_ptr<Task> task_;
   std::map<std::string, std::string> files_;
@@ -44,6 +51,7 @@ class Evaluation {
   sandbox::Plan plan_;
   std::vector<Tolerance> tolerance_;
   std::unique_ptr<Candidate> subject_;
+  std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
   double longest_call_s_ = 0;  // of the verification, by the host's clock
   int busy_openings_ = 0, windows_ = 0;
 };

@@ -104,6 +104,22 @@ Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
   return made;
 }
 
-Result<Json> Gpu::evaluate(const Json& request) { return Evaluation(*this, request).run(); }
+// A verdict that failed for a reason of ours is tried once more; what remains void says why the first try was.
+Result<Json> Gpu::evaluate(const Json& request) {
+  const std::string kind = request.value("kind", "evaluate");
+  if (kind != "evaluate") {
+    return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
+  }
+  Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
+  if (!verdict || verdict->value("status", "") != "void" || (*verdict)["reason"] == "host") {
+    return verdict;
+  }
+  const Json first = {{"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
+  Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
+  if (again) {
+    (*again)["evidence"]["retried"] = first;
+  }
+  return again;
+}
 
 }  // namespace khost::judge::gpu

@@ -43,7 +43,7 @@ class Gpu {
       : service_(service), place_(std::move(place)), lease_path_(std::move(lease_path)) {}
   ~Gpu();
 
-  // One verdict. Blocks.
+  // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
   Result<Json> evaluate(const Json& request);
 
  private:
