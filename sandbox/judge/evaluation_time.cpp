@@ -22,7 +22,9 @@ constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
 constexpr std::size_t kVisibleCalls = 12;
 constexpr std::size_t kFewestClean = 5;
 constexpr int kCalibrationCalls = 40, kFewCalls = 5;
-constexpr double kTypicalShare = 0.25;  // of windows that do nothing: what is subtracted is rather too little than too much
+// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody must
+// rather be too little than too much.
+constexpr double kCostShare = 0.05;
 constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
 constexpr double kFloorMargin = 1.05;
 
@@ -143,7 +145,7 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   }
   steady_ = 2 * clean.size() >= all.size();
   const std::vector<double>& kept = clean.size() >= kFewestClean ? clean : all;
-  return kind == "empty" ? quantile(kept, kTypicalShare) : median(kept);
+  return kind == "empty" ? quantile(all, kCostShare) : median(kept);
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
@@ -196,14 +198,16 @@ void Evaluation::calibrate() {
     (*subject)->clock().favour();
     for (int i = 0; i < kCalibrationCalls; i++) {
       const Window window = (*subject)->clock().call(kCallTimeout_s);
-      if (window.end == Window::End::done && (undisturbed(window) || i + kFewCalls > kCalibrationCalls)) {
-        clean += undisturbed(window) ? 1 : 0;
+      if (window.end == Window::End::done) {
         seconds.push_back(window.seconds);
+        clean += undisturbed(window) ? 1 : 0;
+      }
+      if (window.end == Window::End::done && (undisturbed(window) || i + kFewCalls > kCalibrationCalls)) {
         reply.push_back(window.reply_s);
         late.push_back(window.late_s);
       }
     }
-    service_.cost_.plan_s = quantile(seconds, kTypicalShare);
+    service_.cost_.plan_s = quantile(seconds, kCostShare);
     service_.cost_.late_s = quantile(late, 0.9);
     service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
     service_.cost_.known = 2 * clean >= kCalibrationCalls;  // else the machine was busy: once more with the next verdict
