@@ -12,7 +12,7 @@ Judging.__index = Judging
 
 local TRIES = 2
 
----@param options? {jobs?: integer, tolerance?: string, threads?: integer}
+---@param options? {jobs?: integer, tolerance?: string, threads?: integer, target?: "cpu"|"cuda"}
 ---@return table|nil, string? message, string? code
 function judging.open(options)
   options = options or {}
@@ -48,7 +48,7 @@ end
 
 local function ask(self, task, files, measure)
   local body = { task = { source = task.source, name = task.name }, files = files, measure = measure,
-    tolerance = self.options.tolerance, threads = self.options.threads }
+    tolerance = self.options.tolerance, threads = self.options.threads, target = self.options.target }
   for attempt = 1, TRIES do
     local verdict, message, code = self.process:request("evaluate", body)
     if verdict then
@@ -128,7 +128,7 @@ function Judging:feedback(kind, task, files)
     return self.known[key]
   end
   local body = { task = { source = task.source, name = task.name }, files = files, tolerance = self.options.tolerance,
-    threads = self.options.threads }
+    threads = self.options.threads, target = self.options.target }
   local answer, message, code
   for _ = 1, TRIES do
     answer, message, code = self.process:request(kind, body)

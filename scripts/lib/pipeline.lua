@@ -71,7 +71,7 @@ function pipeline.open(options, recipe)
   end
   self.reward = scheme
   local process, unavailable = judging.open { jobs = self.config.judge.jobs, tolerance = self.config.judge.tolerance,
-    threads = self.config.judge.threads }
+    threads = self.config.judge.threads, target = self.config.machine.target }
   if not process then
     args.misuse(unavailable)
   end
