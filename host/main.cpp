@@ -1,7 +1,9 @@
 // khost SCRIPT.lua [arguments] runs a recipe; khost COMMAND [arguments] runs scripts/commands/COMMAND.lua.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -44,8 +46,17 @@ std::string find_script(const std::string& root, const std::string& name) {
   return fs::exists(inside) ? inside : "";
 }
 
+// An installed khost knows the Python that it was built with. The launcher, and users, set KHOST_PYTHON themselves.
+void adopt_python(const std::string& root) {
+  std::string path;
+  if (std::ifstream file(root + "/python"); std::getline(file, path) && !path.empty()) {
+    setenv("KHOST_PYTHON", path.c_str(), 0);
+  }
+}
+
 int run(const std::vector<std::string>& arguments) {
   khost::Host host({});
+  adopt_python(host.root());
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     print_usage(arguments.empty() ? stderr : stdout, host.root());
     return arguments.empty() ? 2 : 0;

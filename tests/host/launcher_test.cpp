@@ -167,7 +167,8 @@ TEST_CASE("install: a prefix of its own holds the program with its scripts, and 
   Child doctor({"khost", "doctor"}, environment, "/");
   const int code = doctor.wait(120);
   CHECK_MESSAGE((code == 0 || code == 1), doctor.text());
-  CHECK_MESSAGE(doctor.has("khost-judge"), doctor.text());
+  CHECK_MESSAGE(doctor.has("khost's own programs in " + prefix + "/bin"), doctor.text());
+  CHECK_MESSAGE(doctor.has("free at " + prefix + "/share/khost"), doctor.text());
   CHECK_MESSAGE(!doctor.has(KHOST_SOURCE_DIR), doctor.text());
 }
 
