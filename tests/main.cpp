@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "tests/lua_cases.h"
 
@@ -11,6 +12,7 @@ namespace {
 int passed = 0;
 int failed = 0;
 int skipped = 0;
+bool named = false;  // whether the command line chooses tests
 
 // Counts cases; the names of the skipped ones are printed, with the reason their own MESSAGE gives.
 struct Counter : doctest::IReporter {
@@ -34,7 +36,12 @@ struct Counter : doctest::IReporter {
   void subcase_end() override {}
   void log_assert(const doctest::AssertData&) override {}
   void log_message(const doctest::MessageData&) override {}
-  void test_case_skipped(const doctest::TestCaseData&) override {}
+  void test_case_skipped(const doctest::TestCaseData& data) override {
+    if (data.m_skip && !named) {
+      std::printf("skipped: %s (takes minutes: ./khost test -R NAME)\n", data.m_name);
+      skipped++;
+    }
+  }
 };
 
 DOCTEST_REGISTER_LISTENER("counter", 1, Counter);
@@ -44,6 +51,9 @@ DOCTEST_REGISTER_LISTENER("counter", 1, Counter);
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   context.setOption("no-intro", true);
+  for (int i = 1; i < argc; i++) {
+    named = named || std::strncmp(argv[i], "-tc", 3) == 0 || std::strncmp(argv[i], "--test-case", 11) == 0;
+  }
   khost::tests::register_lua_cases();
   const int result = context.run();
   if (context.shouldExit()) {
