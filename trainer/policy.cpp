@@ -14,7 +14,7 @@ Policy::Policy(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer
     : network_(std::move(network)),
       tokenizer_(std::move(tokenizer)),
       random_{seed},
-      engine_(std::make_unique<Engine>(network_, options)) {}
+      engine_(std::make_unique<Engine>(network_, tokenizer_, options)) {}
 
 Policy::~Policy() {
   // A callback may hold the last reference: then this is the engine's own thread, which cannot wait for itself.

@@ -1,5 +1,8 @@
 // Owns one network, its optimizer and its policy. Free of LibTorch headers. Calls block and may come from any thread,
-// one at a time for each trainer; weights change only inside update and load, when no request is in flight.
+// one at a time for each trainer; weights change only inside update and load, when no request is in flight. Where this
+// process has joined others (learn/ranks.h), update and save are steps of all ranks together.
+//
+// trainer.cpp opens and hands out, trainer_score.cpp fills columns, trainer_update.cpp learns, trainer_files.cpp keeps.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +24,18 @@ namespace khost::trainer {
 
 struct Network;
 class Optimizer;
+class Ranks;
 
 struct TrainerSpec {
-  std::string model;                  // directory with config.json and model.safetensors; empty: a fresh `config`
+  std::string model;                  // directory with config.json and safetensors; empty: a fresh `config`
   std::optional<ModelConfig> config;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: the directory's, if it has one
   OptimizerOptions optimizer;
   EngineOptions engine;
   uint64_t seed = 0;
   std::string lease_path;             // taken shared around every micro-batch and every step of the engine
+  std::string dtype = "fp32";         // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
+  bool recompute = false;             // layers again in the backward pass: less memory, a third more time
 };
 
 // Threads that tensor work may use, for the whole program.
@@ -71,12 +77,15 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   struct Collected;
   Trainer(TrainerSpec spec, Role role, std::unique_ptr<Network> network);
   Status check_tokens(const Batch& batch) const;
+  Status check_update(const Batch& batch, const Objective& objective) const;
+  Result<Denominators> share_denominators(const Batch& batch);
   void accumulate(const Batch& batch, const std::vector<int64_t>& trajectories, const Objective& objective,
                   const std::vector<float>& weights, Collected& collected);
 
   TrainerSpec spec_;
   Role role_;
   std::shared_ptr<Network> network_;
+  std::shared_ptr<Ranks> ranks_;  // null: alone
   std::unique_ptr<Optimizer> optimizer_;
   std::shared_ptr<Policy> policy_;
   mutable std::mutex mutex_;

@@ -24,7 +24,7 @@ struct Codec<Prompt> {
   }
 };
 
-// A stop token as id or as the text of a special token.
+// Where a sequence ends: a token by its id, a special token by its text, or any other text.
 struct Stop {
   int32_t id = -1;
   std::string text;
@@ -48,11 +48,14 @@ struct GenerateTable {
   std::optional<double> seed;
   std::optional<std::vector<Stop>> stop;
   bool special = false;
+  int64_t top_k = 0;
+  double top_p = 1;
 };
 constexpr auto fields(Tag<GenerateTable>) {
   return std::tuple(field("max_tokens", &GenerateTable::max_tokens), field("temperature", &GenerateTable::temperature),
                     field("seed", &GenerateTable::seed), field("stop", &GenerateTable::stop),
-                    field("special", &GenerateTable::special));
+                    field("special", &GenerateTable::special), field("top_k", &GenerateTable::top_k),
+                    field("top_p", &GenerateTable::top_p));
 }
 
 struct SpecialTable {
@@ -91,19 +94,30 @@ trainer::GenerateOptions read_options(const PolicyPtr& policy, const GenerateTab
   trainer::GenerateOptions options;
   options.max_tokens = table.max_tokens;
   options.temperature = table.temperature;
+  options.top_k = table.top_k;
+  options.top_p = table.top_p;
   options.seed = table.seed ? static_cast<uint64_t>(*table.seed) : policy->next_seed();
   if (table.temperature < 0) {
     throw ArgError("temperature: expected at least 0");
+  }
+  if (table.top_k < 0) {
+    throw ArgError("top_k: expected at least 0");
+  }
+  if (!(table.top_p > 0) || table.top_p > 1) {
+    throw ArgError("top_p: expected above 0 and at most 1");
   }
   if (!table.stop && policy->end_token() >= 0) {
     options.stop.push_back(static_cast<int32_t>(policy->end_token()));
   }
   for (const Stop& stop : table.stop.value_or(std::vector<Stop>())) {
     const int32_t id = stop.text.empty() ? stop.id : tokenizer_of(policy).special_id(stop.text);
-    if (id < 0) {
-      throw ArgError("stop: '" + stop.text + "' is no special token of the tokenizer");
+    if (id >= 0) {
+      options.stop.push_back(id);
+    } else if (!stop.text.empty()) {
+      options.stop_texts.push_back(stop.text);
+    } else {
+      throw ArgError("stop: expected ids of tokens from 0, or texts that are not empty");
     }
-    options.stop.push_back(id);
   }
   return options;
 }
@@ -116,6 +130,9 @@ CompletionTable to_table(const PolicyPtr& policy, trainer::Completion completion
   CompletionTable table;
   if (policy->tokenizer() != nullptr) {
     table.text = policy->tokenizer()->decode(completion.tokens, trainer::Special::plain);
+    if (completion.text_bytes >= 0) {
+      table.text->resize(static_cast<size_t>(completion.text_bytes));
+    }
   }
   table.tokens = std::move(completion.tokens);
   table.logprobs = std::move(completion.logprobs);
@@ -287,6 +304,9 @@ Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& de
   spec.engine.slots = table.slots;
   spec.engine.positions = table.positions;
   spec.lease_path = table.lease.value_or(default_lease);
+  spec.dtype = table.dtype;
+  spec.recompute = table.recompute;
+  spec.engine.dtype = table.sampler_dtype;
   return trainer::Trainer::open(spec);
 }
 

@@ -23,6 +23,17 @@ constexpr const char* class_name(Tag<const trainer::Tokenizer>) { return "Tokeni
 using TrainerPtr = std::shared_ptr<trainer::Trainer>;
 using PolicyPtr = std::shared_ptr<trainer::Policy>;
 using TokenizerPtr = std::shared_ptr<const trainer::Tokenizer>;
+using BatchPtr = std::shared_ptr<trainer::Batch>;
+using ObjectivePtr = std::shared_ptr<trainer::Objective>;
+
+// Misuse: what a right program never does raises at its line.
+template <class T>
+T must(Result<T> result) {
+  if (!result) {
+    throw ArgError(result.failure().message);
+  }
+  return std::move(result).value();
+}
 
 // Runs `work` in the pool and answers with its Result.
 template <class R, class Work>
@@ -68,6 +79,9 @@ struct OpenTable {
   int64_t slots = 64;
   int64_t positions = 0;
   std::optional<std::string> lease;
+  std::string dtype = "fp32";
+  std::string sampler_dtype;  // empty: as dtype
+  bool recompute = false;
 };
 
 constexpr auto fields(Tag<trainer::OptimizerOptions>) {
@@ -81,11 +95,17 @@ constexpr auto fields(Tag<OpenTable>) {
   return std::tuple(field("model", &OpenTable::model), field("tokenizer", &OpenTable::tokenizer),
                     field("optimizer", &OpenTable::optimizer), field("seed", &OpenTable::seed),
                     field("threads", &OpenTable::threads), field("slots", &OpenTable::slots),
-                    field("positions", &OpenTable::positions), field("lease", &OpenTable::lease));
+                    field("positions", &OpenTable::positions), field("lease", &OpenTable::lease),
+                    field("dtype", &OpenTable::dtype), field("sampler_dtype", &OpenTable::sampler_dtype),
+                    field("recompute", &OpenTable::recompute));
 }
 
 // Blocks: loads weights.
 Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& default_lease);
+
+// Batch: pack, as a function of khost.trainer, and the class.
+void add_batch(lua_State* L);
+Definition pack_function();
 
 // Metatables of Policy and Tokenizer; harmless to call again.
 void add_policy_classes(lua_State* L);

@@ -17,13 +17,16 @@ function policy.open(options) end
 ---@field max_tokens? integer         256
 ---@field temperature? number         1; 0 takes the most likely token
 ---@field seed? integer               from the policy's own stream when absent
----@field stop? (integer|string)[]    ids or texts of special tokens; the model's end token when absent
+---@field top_k? integer              0; draw among the k most likely tokens only
+---@field top_p? number               1; draw among the fewest tokens that hold this share of the probability
+---@field stop? (integer|string)[]    ids, special tokens by their text, or any other text, which ends a sequence where it
+---                                  is complete and is cut from `text`; the model's end token when absent
 ---@field special? boolean            parse special tokens in a text prompt; false
 
 ---@class (exact) khost.Completion
 ---@field text? string         without special tokens; nil when the policy has no tokenizer
 ---@field tokens integer[]     as drawn, the stop token included
----@field logprobs number[]    of every drawn token under the temperature it was drawn with
+---@field logprobs number[]    of every drawn token under the temperature it was drawn with, before top_k and top_p
 ---@field finish "stop"|"length"
 ---@field version integer      of the weights that drew it; grows with every update
 

@@ -37,7 +37,8 @@ local Tokenizer = {}
 ---@field rope_theta? number         10000
 ---@field norm_epsilon? number       1e-5
 ---@field tied_embeddings? boolean   true
----@field qkv_bias? boolean          false
+---@field qkv_bias? boolean          false; biases on q, k and v, as Qwen2 has
+---@field qk_norm? boolean           false; normed q and k heads, as Qwen3 has
 ---@field begin_token? integer
 ---@field end_token? integer         what ends a generation when `stop` is not given
 ---@field family? string
@@ -50,13 +51,17 @@ local Tokenizer = {}
 ---@field spike_factor? number   0; skip a gradient whose norm is above this many times its running mean
 
 ---@class (exact) khost.OpenTrainer
----@field model string|khost.ModelShape     directory with config.json and model.safetensors, or a fresh model's shape
+---@field model string|khost.ModelShape     directory with config.json and safetensors (in one file or in shards) of a
+---                                        Llama, Qwen2 or Qwen3 model, or a fresh model's shape
 ---@field tokenizer? string|khost.Tokenizer the directory's tokenizer.json when absent
 ---@field optimizer? khost.OptimizerOptions
 ---@field seed? integer        of fresh weights and of requests without a seed
 ---@field threads? integer     that tensor work may use, for the whole program
 ---@field slots? integer       sequences drawn at once, 64
 ---@field positions? integer   longest sequence the policy draws; the model's when absent
+---@field dtype? "fp32"|"bf16"          of computation, fp32; weights and moments are kept in fp32 beside
+---@field sampler_dtype? "fp32"|"bf16"  of generation, as dtype; "bf16" beside fp32 training shows their mismatch
+---@field recompute? boolean   compute layers again in the backward pass: less memory, more time
 ---@field lease? string        device lease taken shared around each piece of work; the host's when absent, "" for none
 
 --- Opens a model for training. A checkpoint directory opens as a model too, with a fresh optimizer.
@@ -93,9 +98,10 @@ function Batch:fill(column, source) end
 --- value_*, return_mean, ev_lambda, ev_mc, length_mean, action_tokens, trajectories, empty_trajectories.
 --- `lambda` is 0.95, `lambda_critic` the same when absent; `adaptive_alpha` above 0 makes the actor's lambda follow the
 --- length (1 - 1/(alpha n)). `whiten`: true or "full" (default), "center", false or "none".
---- source = "group": reward minus the group's mean, without a critic.
----@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, adaptive_alpha?: number, whiten?: boolean|string}
----@return table<string, number> metrics
+--- source = "group": reward against its group, without a critic: center = "mean" (default) or "leave_one_out"; scale =
+--- "none" (default) or "std". Where several ranks train, whitening is over all of them; a rank that is gone gives code gone.
+---@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, adaptive_alpha?: number, whiten?: boolean|string, center?: "mean"|"leave_one_out", scale?: "none"|"std"}
+---@return table<string, number>|nil metrics, string? message, string? code
 function Batch:advantages(options) end
 
 --- Iterates over parts of `trajectories` each (0: all), every trajectory once an epoch. Columns go along.
@@ -152,14 +158,24 @@ function trainer.value(options) end
 ---@return khost.Objective
 function trainer.ppo(options) end
 
---- One optimizer step over the whole batch: accumulates over micro-batches under global denominators, then steps, or
---- skips a gradient that is not finite. Waits for requests of the policy that are in flight. Metrics: loss, norm, lr,
---- skipped, skipped_total, step, version, tokens, tokens_per_s, seconds; for an actor entropy, approx_kl, kl_k3,
---- clip_frac, clip_frac_low, clip_frac_high, dual_clip_frac, ratio_*, ess, sampler_gap_mean, sampler_gap_max.
+--- `lr` is the rate after `warmup` steps, over which it rises; by rule "linear" or "cosine" it falls to `floor` times `lr`
+--- at step `steps`. Steps are those that the optimizer has taken, also before a resume.
+---@class (exact) khost.StepOptions
+---@field lr number
+---@field max_norm? number    0 does not clip
+---@field warmup? integer     0
+---@field rule? "constant"|"linear"|"cosine"
+---@field steps? integer
+---@field floor? number       0
+
+--- One optimizer step over the whole batch: accumulates over micro-batches under global denominators (those of all ranks),
+--- then steps, or skips a gradient that is not finite or, with spike_factor, far above its recent norms. Waits for requests
+--- of the policy that are in flight. Metrics: loss, norm, lr, skipped, skipped_total, skipped_nonfinite, skipped_spike, step, version, tokens, tokens_per_s, seconds; for an actor entropy, approx_kl, kl_k3,
+--- clip_frac, clip_frac_low, clip_frac_high, dual_clip_frac, ratio_*, ess, sampler_gap_mean, _max, _k1, _k3, _chi2.
 ---@async
 ---@param batch khost.Batch
 ---@param objective khost.Objective
----@param options {lr: number, max_norm?: number}
+---@param options khost.StepOptions
 ---@return table<string, number>|nil metrics, string? message, string? code
 function Trainer:update(batch, objective, options) end
 
@@ -196,6 +212,23 @@ function Trainer:stats() end
 ---@param options? {vocab?: integer, specials?: string[]}
 ---@return khost.Tokenizer|nil, string? message, string? code
 function trainer.train_tokenizer(texts, options) end
+
+--- Joins the processes that torchrun or srun started beside this one (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, or
+--- SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_NODELIST); alone it answers rank 0 of 1. Call it before the first trainer opens:
+--- every rank then opens the same model, packs its own episodes, and calls update and save as often as the others. Sums of
+--- gradients and denominators cross between ranks, each keeps a slice of the optimizer's moments, rank 0 writes checkpoints.
+--- Groups of episodes must not be spread over ranks.
+---@async
+---@return {rank: integer, size: integer}|nil, string? message, string? code
+function trainer.ranks() end
+
+--- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0), with weights in
+--- fp32. The folder appears whole or not at all.
+---@async
+---@param path string
+---@param directory string
+---@return true|nil, string? message, string? code
+function trainer.convert_gguf(path, directory) end
 
 ---@param path string   a tokenizer.json
 ---@return khost.Tokenizer|nil, string? message, string? code

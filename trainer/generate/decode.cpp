@@ -67,10 +67,11 @@ at::Tensor decode(const Weights& w, KvCache& cache, const std::vector<StepToken>
   at::Tensor x_NC = at::embedding(w.embedding, ids);
   for (int64_t l = 0; l < c.layers; ++l) {
     const Layer& layer = w.layers[static_cast<size_t>(l)];
-    const at::Tensor qkv_N = at::linear(rms_norm(x_NC, layer.norm_attention, c.norm_epsilon), layer.qkv, layer.qkv_bias);
+    // Attention itself is computed in fp32, also between projections in bf16.
+    const at::Tensor qkv_N = project_heads(w, layer, x_NC).to(at::kFloat).contiguous();
     const float* qkv = qkv_N.const_data_ptr<float>();
     store(w, cache, l, tokens, qkv);
-    x_NC = finish_layer(w, layer, x_NC, attend_cache(w, cache, l, tokens, qkv));
+    x_NC = finish_layer(w, layer, x_NC, attend_cache(w, cache, l, tokens, qkv).to(x_NC.scalar_type()));
   }
   return rms_norm(x_NC, w.final_norm, c.norm_epsilon);
 }

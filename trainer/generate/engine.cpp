@@ -32,12 +32,17 @@ struct Engine::Slot {
   uint64_t last_used = 0;
   RandomStream random = {};
   Completion completion;
+  std::string text;             // decoded so far; only where stop texts are watched
 
   int64_t pending() const { return static_cast<int64_t>(tokens.size()) - computed; }
 };
 
-Engine::Engine(std::shared_ptr<Network> network, const EngineOptions& options)
-    : network_(std::move(network)), options_(options), slots_(static_cast<size_t>(options.slots)) {
+Engine::Engine(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer,
+               const EngineOptions& options)
+    : network_(std::move(network)),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      slots_(static_cast<size_t>(options.slots)) {
   const ModelConfig& config = network_->weights.config;
   const int64_t positions = options.positions > 0 ? std::min(options.positions, config.positions) : config.positions;
   cache_ = std::make_unique<KvCache>(config, options.slots, positions);
@@ -196,6 +201,7 @@ Engine::Admission Engine::place(Request& request) {
   target->version = network_->version;
   target->random = {request.options.seed};
   target->completion = {};
+  target->text.clear();
   target->completion.version = network_->version;
   target->request = std::move(request);
   stats_.reused_tokens += static_cast<uint64_t>(shared);
@@ -221,6 +227,13 @@ std::optional<Failure> Engine::refuse(const Request& request) const {
   }
   if (request.options.max_tokens < 1) {
     return Failure{"generate: max_tokens must be at least 1", "bad_input"};
+  }
+  const GenerateOptions& options = request.options;
+  if (!(options.top_p > 0) || options.top_p > 1 || options.top_k < 0) {
+    return Failure{"generate: top_p must be above 0 and at most 1, top_k at least 0", "bad_input"};
+  }
+  if (!options.stop_texts.empty() && !tokenizer_) {
+    return Failure{"generate: stop texts need a tokenizer", "bad_input"};
   }
   if (static_cast<int64_t>(request.prompt.size()) >= cache_->positions()) {
     return Failure{"generate: the prompt has " + std::to_string(request.prompt.size()) + " tokens, at most " +
@@ -262,32 +275,25 @@ void Engine::step(std::vector<Answer>& answers) {
     if (count > 0 && slot.pending() == 0) {
       last_rows.push_back(static_cast<int64_t>(tokens.size()) - 1);
       drawing.push_back(&slot);
-      draws.push_back({slot.request.options.temperature, &slot.random});
+      const GenerateOptions& options = slot.request.options;
+      draws.push_back({options.temperature, &slot.random, options.top_k, options.top_p});
     }
   }
   if (tokens.empty()) {
     return;
   }
   const at::NoGradGuard no_grad;
-  at::Tensor hidden_NC = decode(network_->weights, *cache_, tokens);
+  const Weights& w = weights();
+  at::Tensor hidden_NC = decode(w, *cache_, tokens);
   if (last_rows.size() < tokens.size()) {
     hidden_NC = hidden_NC.index_select(
         0, at::from_blob(last_rows.data(), {static_cast<int64_t>(last_rows.size())}, at::kLong));
   }
   const std::vector<Drawn> drawn =
-      drawing.empty() ? std::vector<Drawn>() : sample(network_->weights, hidden_NC, draws);
+      drawing.empty() ? std::vector<Drawn>() : sample(w, hidden_NC, draws);
   for (size_t i = 0; i < drawing.size(); ++i) {
-    Slot& slot = *drawing[i];
-    Completion& completion = slot.completion;
-    const GenerateOptions& options = slot.request.options;
-    slot.tokens.push_back(drawn[i].token);
-    completion.tokens.push_back(drawn[i].token);
-    completion.logprobs.push_back(drawn[i].logp);
-    const bool stop = std::find(options.stop.begin(), options.stop.end(), drawn[i].token) != options.stop.end();
-    if (stop || static_cast<int64_t>(completion.tokens.size()) >= options.max_tokens ||
-        static_cast<int64_t>(slot.tokens.size()) >= cache_->positions()) {
-      completion.finish = stop ? "stop" : "length";
-      finish(slot, std::move(completion), answers);
+    if (take(*drawing[i], drawn[i])) {
+      finish(*drawing[i], std::move(drawing[i]->completion), answers);
     }
   }
   const std::lock_guard lock(mutex_);
@@ -295,6 +301,45 @@ void Engine::step(std::vector<Answer>& answers) {
   stats_.drawn_tokens += drawn.size();
   stats_.prompt_tokens += prompt_tokens;
   stats_.busy_s += now_s() - started;
+}
+
+// Adds a drawn token to its sequence. True when that ends it.
+bool Engine::take(Slot& slot, const Drawn& drawn) {
+  const GenerateOptions& options = slot.request.options;
+  Completion& completion = slot.completion;
+  slot.tokens.push_back(drawn.token);
+  completion.tokens.push_back(drawn.token);
+  completion.logprobs.push_back(drawn.logp);
+  bool stop = std::find(options.stop.begin(), options.stop.end(), drawn.token) != options.stop.end();
+  if (!options.stop_texts.empty()) {
+    const size_t before = slot.text.size();
+    slot.text += tokenizer_->decode({drawn.token}, Special::plain);
+    for (const std::string& text : options.stop_texts) {
+      // A stop text that is complete now ends within the new bytes.
+      const size_t found = slot.text.find(text, before >= text.size() ? before - text.size() + 1 : 0);
+      if (!text.empty() && found != std::string::npos) {
+        const auto bytes = static_cast<int64_t>(found);
+        completion.text_bytes = completion.text_bytes < 0 ? bytes : std::min(completion.text_bytes, bytes);
+        stop = true;
+      }
+    }
+  }
+  const bool full = static_cast<int64_t>(completion.tokens.size()) >= options.max_tokens ||
+                    static_cast<int64_t>(slot.tokens.size()) >= cache_->positions();
+  completion.finish = stop ? "stop" : "length";
+  return stop || full;
+}
+
+// Called while a request in flight holds the weights back from changing.
+const Weights& Engine::weights() {
+  if (options_.dtype != "bf16" || network_->weights.compute == ComputeType::bf16) {
+    return network_->weights;
+  }
+  if (!rounded_ || rounded_version_ != network_->version) {
+    rounded_ = make_half(network_->weights);
+    rounded_version_ = network_->version;
+  }
+  return *rounded_;
 }
 
 }  // namespace khost::trainer

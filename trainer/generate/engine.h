@@ -27,7 +27,8 @@ class Engine {
  public:
   using Done = std::function<void(Result<Completion>)>;
 
-  Engine(std::shared_ptr<Network> network, const EngineOptions& options);
+  // `tokenizer` may be null; requests with stop texts are refused then.
+  Engine(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options);
   ~Engine();  // answers everything in flight with code gone
 
   // Any thread. `done` is called once, on the engine's thread.
@@ -58,12 +59,17 @@ class Engine {
   void step(std::vector<Answer>& answers);
   void finish(Slot& slot, Result<Completion> result, std::vector<Answer>& answers);
   std::optional<Failure> refuse(const Request& request) const;
+  bool take(Slot& slot, const Drawn& drawn);
+  const Weights& weights();
 
   const std::shared_ptr<Network> network_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
   const EngineOptions options_;
   std::unique_ptr<KvCache> cache_;
   std::vector<Slot> slots_;  // the engine's thread only
   uint64_t clock_ = 0;
+  std::optional<Weights> rounded_;  // what bf16 sampling draws with, of `rounded_version_`
+  uint64_t rounded_version_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,6 +1,7 @@
 #include "trainer/generate/sampler.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace khost::trainer {
 namespace {
@@ -21,11 +22,46 @@ int32_t pick(const float* probability, int64_t vocabulary, double uniform) {
   return last;
 }
 
+// The most likely tokens, at most top_k (0: any number) and no more than it takes to hold top_p: a heap gives them in
+// order without sorting the vocabulary.
+int32_t pick_among_likely(const float* probability, int64_t vocabulary, const Draw& draw) {
+  const auto less = [&](int32_t a, int32_t b) {
+    return probability[a] != probability[b] ? probability[a] < probability[b] : a > b;
+  };
+  std::vector<int32_t> heap(static_cast<size_t>(vocabulary));
+  std::iota(heap.begin(), heap.end(), 0);
+  std::make_heap(heap.begin(), heap.end(), less);
+  std::vector<int32_t> kept;
+  double held = 0;
+  const auto most = static_cast<size_t>(draw.top_k > 0 ? draw.top_k : vocabulary);
+  while (!heap.empty() && kept.size() < most && (kept.empty() || held < draw.top_p)) {
+    std::pop_heap(heap.begin(), heap.end(), less);
+    kept.push_back(heap.back());
+    held += probability[heap.back()];
+    heap.pop_back();
+  }
+  double left = draw.random->uniform() * held;
+  for (const int32_t token : kept) {
+    left -= probability[token];
+    if (left < 0) {
+      return token;
+    }
+  }
+  return kept.back();
+}
+
+int32_t draw_one(const float* probability, int64_t vocabulary, const Draw& draw) {
+  if (draw.top_k > 0 || draw.top_p < 1) {
+    return pick_among_likely(probability, vocabulary, draw);
+  }
+  return pick(probability, vocabulary, draw.random->uniform());
+}
+
 }  // namespace
 
 std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, const std::vector<Draw>& draws) {
   const at::NoGradGuard no_grad;
-  at::Tensor logits = at::mm(hidden_NC, weights.vocabulary_weight().t());
+  at::Tensor logits = at::mm(hidden_NC.to(at::kFloat), weights.vocabulary_weight().to(at::kFloat).t());
   const int64_t vocabulary = logits.size(1);
   at::Tensor temperature = at::empty({logits.size(0), 1}, at::kFloat);
   std::transform(draws.begin(), draws.end(), temperature.data_ptr<float>(), [](const Draw& draw) {
@@ -39,7 +75,7 @@ std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, c
     const float* row = logp.const_data_ptr<float>() + static_cast<int64_t>(i) * vocabulary;
     const float* weight = probability.const_data_ptr<float>() + static_cast<int64_t>(i) * vocabulary;
     const int32_t token = draws[i].temperature > 0
-                              ? pick(weight, vocabulary, draws[i].random->uniform())
+                              ? draw_one(weight, vocabulary, draws[i])
                               : static_cast<int32_t>(std::max_element(row, row + vocabulary) - row);
     drawn.push_back({token, row[token]});
   }

@@ -12,11 +12,13 @@ namespace khost::trainer {
 struct Draw {
   double temperature;  // 0: the most likely token
   RandomStream* random;
+  int64_t top_k = 0;   // 0: all
+  double top_p = 1;
 };
 
 struct Drawn {
   int32_t token;
-  float logp;  // under the distribution that was drawn from; under temperature 1 for the most likely token
+  float logp;  // under the temperature, before top_k and top_p; under temperature 1 for the most likely token
 };
 
 // One token for each hidden row.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "trainer/learn/ranks.h"
+
 namespace khost::trainer {
 namespace {
 
@@ -21,16 +23,35 @@ std::vector<float> place_rewards(const Batch& batch) {
   return rewards;
 }
 
-void fill_group(Batch& batch, std::vector<float>& advantages) {
-  std::map<int64_t, std::pair<double, int64_t>> groups;
+struct Group {
+  double sum = 0, squares = 0;
+  int64_t count = 0;
+};
+
+double group_advantage(const Group& group, double reward, const AdvantageOptions& options) {
+  const auto n = static_cast<double>(group.count);
+  const double mean = group.sum / n;
+  double advantage = reward - mean;
+  if (options.center == GroupCenter::leave_one_out) {
+    advantage = group.count > 1 ? reward - (group.sum - reward) / (n - 1) : 0;
+  }
+  if (options.scale == GroupScale::std) {
+    const double variance = group.count > 1 ? std::max(0.0, group.squares - n * mean * mean) / (n - 1) : 0;
+    advantage /= std::sqrt(variance) + 1e-6;
+  }
+  return advantage;
+}
+
+void fill_group(Batch& batch, const AdvantageOptions& options, std::vector<float>& advantages) {
+  std::map<int64_t, Group> groups;
   for (int64_t i = 0; i < batch.trajectories(); ++i) {
-    auto& [sum, count] = groups[batch.group(i)];
-    sum += batch.reward(i);
-    ++count;
+    Group& group = groups[batch.group(i)];
+    group.sum += batch.reward(i);
+    group.squares += batch.reward(i) * batch.reward(i);
+    ++group.count;
   }
   for (int64_t i = 0; i < batch.trajectories(); ++i) {
-    const auto& [sum, count] = groups[batch.group(i)];
-    const double advantage = batch.reward(i) - sum / static_cast<double>(count);
+    const double advantage = group_advantage(groups[batch.group(i)], batch.reward(i), options);
     for (int64_t t = batch.begin(i); t < batch.end(i); ++t) {
       advantages[static_cast<size_t>(t)] = batch.mask()[static_cast<size_t>(t)] != 0 ? static_cast<float>(advantage) : 0;
     }
@@ -95,11 +116,19 @@ Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options) {
     gae(part(batch.mask()), part(rewards), part(values), options.gamma, lambda, part(advantages), part(unused));
   }
   if (!critic) {
-    fill_group(batch, advantages);
+    fill_group(batch, options, advantages);
     returns = mc_returns;
   }
   const Spread before = spread(advantages, [&](size_t t) { return batch.mask()[t] != 0; });
-  whiten(batch.mask(), advantages, options.whiten);
+  Status exchanged = ok();
+  SumOverRanks sum;
+  if (const std::shared_ptr<Ranks> ranks = Ranks::current()) {
+    sum = [&](std::vector<double>& numbers) { exchanged = exchanged ? ranks->sum(numbers) : exchanged; };
+  }
+  whiten(batch.mask(), advantages, options.whiten, sum);
+  if (!exchanged) {
+    return exchanged.failure();
+  }
   batch.column(Column::advantages) = std::move(advantages);
   batch.column(Column::returns) = std::move(returns);
   batch.column(Column::mc_returns) = std::move(mc_returns);

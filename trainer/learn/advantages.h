@@ -10,8 +10,12 @@ namespace khost::trainer {
 
 enum class AdvantageSource {
   gae,    // needs the values column
-  group,  // reward minus the mean of its group: no critic
+  group,  // reward against its group: no critic
 };
+
+// What a group's reward is measured against, and whether the distance is divided by the group's standard deviation.
+enum class GroupCenter { mean, leave_one_out };
+enum class GroupScale { none, std };
 
 struct AdvantageOptions {
   AdvantageSource source = AdvantageSource::gae;
@@ -20,8 +24,11 @@ struct AdvantageOptions {
   std::optional<double> lambda_critic;  // of the value targets; lambda when absent
   double adaptive_alpha = 0;            // > 0: the actor's lambda follows the length (VAPO uses 0.05)
   Whitening whiten = Whitening::full;
+  GroupCenter center = GroupCenter::mean;  // group
+  GroupScale scale = GroupScale::none;     // group; the unbiased deviation + 1e-6, as in GRPO
 };
 
+// Where several ranks train, whitening is over all of them; the metrics are of this rank's batch.
 Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options);
 
 // 1 - var(R - V) / (var(R) + 1e-5) over action tokens.

@@ -84,6 +84,18 @@ int64_t Batch::nonempty() const {
   return std::count_if(action_counts_.begin(), action_counts_.end(), [](int64_t count) { return count > 0; });
 }
 
+std::vector<float> Batch::action_column(Column name) const {
+  std::vector<float> out;
+  if (has(name)) {
+    for (size_t t = 0; t < mask_.size(); ++t) {
+      if (mask_[t] != 0) {
+        out.push_back(column(name)[t]);
+      }
+    }
+  }
+  return out;
+}
+
 std::vector<std::vector<int64_t>> Batch::micro_batches() const {
   std::vector<int64_t> order;
   for (int64_t i = 0; i < trajectories(); ++i) {

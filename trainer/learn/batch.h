@@ -56,6 +56,9 @@ class Batch {
   const std::vector<float>& column(Column column) const { return columns_[static_cast<size_t>(column)]; }
   bool has(Column column) const { return !columns_[static_cast<size_t>(column)].empty(); }
 
+  // The entries at actions, in trajectory order; empty when the column is not filled.
+  std::vector<float> action_column(Column column) const;
+
   // Trajectories that share one pass: alike in length, within the token budget. Empty trajectories are in none.
   std::vector<std::vector<int64_t>> micro_batches() const;
 

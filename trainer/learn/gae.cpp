@@ -26,26 +26,31 @@ double adaptive_lambda(double alpha, int64_t actions) {
   return std::clamp(1 - 1 / std::max(alpha * static_cast<double>(actions), 1.0), 0.0, 1.0);
 }
 
-Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening) {
-  double sum = 0;
-  int64_t count = 0;
+Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening,
+               const SumOverRanks& sum_over_ranks) {
+  const auto everywhere = [&](std::vector<double>& numbers) {
+    if (sum_over_ranks) {
+      sum_over_ranks(numbers);
+    }
+  };
+  std::vector<double> first = {0, 0};  // sum, count
   for (size_t t = 0; t < mask.size(); ++t) {
     if (mask[t] != 0) {
-      sum += advantages[t];
-      ++count;
+      first[0] += advantages[t];
+      first[1] += 1;
     }
   }
-  if (count == 0) {
-    return {};
-  }
-  const double mean = sum / static_cast<double>(count);
-  double squares = 0;
+  everywhere(first);
+  const double count = first[1];
+  const double mean = count > 0 ? first[0] / count : 0;
+  std::vector<double> squares = {0};
   for (size_t t = 0; t < mask.size(); ++t) {
     if (mask[t] != 0) {
-      squares += (advantages[t] - mean) * (advantages[t] - mean);
+      squares[0] += (advantages[t] - mean) * (advantages[t] - mean);
     }
   }
-  const double variance = count > 1 ? squares / static_cast<double>(count - 1) : 0;
+  everywhere(squares);
+  const double variance = count > 1 ? squares[0] / (count - 1) : 0;
   if (whitening != Whitening::none) {
     const double scale = whitening == Whitening::full ? 1 / std::sqrt(variance + 1e-8) : 1;
     for (size_t t = 0; t < mask.size(); ++t) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
 namespace khost::trainer {
 
@@ -24,7 +26,9 @@ struct Moments {
 };
 
 // Over all tokens with mask 1 of the whole batch: (A - mean) / sqrt(unbiased variance + 1e-8), or only A - mean.
-// Returns the moments before.
-Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening);
+// Returns the moments before. `sum` adds up numbers over all ranks, where the batch is spread over several.
+using SumOverRanks = std::function<void(std::vector<double>&)>;
+Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening,
+               const SumOverRanks& sum = {});
 
 }  // namespace khost::trainer

@@ -72,16 +72,26 @@ void add_ratio(Metrics& m, const PolicyColumns& c, const Objective& objective) {
   }
 }
 
+// The sampler is the reference: rho = old / sampler.
 void add_gap(Metrics& m, const PolicyColumns& c) {
-  double sum = 0;
+  Running gap;
+  Running k1;
+  Running k3;
+  Running chi;
   double most = 0;
   for (size_t i = 0; i < c.old_logp.size(); ++i) {
-    const double gap = std::fabs(static_cast<double>(c.old_logp[i]) - c.sampler_logp[i]);
-    sum += gap;
-    most = std::max(most, gap);
+    const double d = std::clamp(static_cast<double>(c.old_logp[i]) - c.sampler_logp[i], -20.0, 20.0);
+    gap.add(std::fabs(d));
+    k1.add(-d);
+    k3.add(std::exp(d) - d - 1);
+    chi.add(std::exp(2 * d));
+    most = std::max(most, std::fabs(d));
   }
-  m["sampler_gap_mean"] = sum / static_cast<double>(c.old_logp.size());
+  m["sampler_gap_mean"] = gap.mean();
   m["sampler_gap_max"] = most;
+  m["sampler_gap_k1"] = k1.mean();
+  m["sampler_gap_k3"] = k3.mean();
+  m["sampler_gap_chi2"] = chi.mean() - 1;
 }
 
 }  // namespace

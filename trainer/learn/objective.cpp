@@ -24,15 +24,29 @@ Result<Aggregate> parse_aggregate(const std::string& name) {
   return Failure{"unknown aggregate '" + name + "', expected one of " + all, "bad_input"};
 }
 
-std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double horizon) {
-  const auto sequences = static_cast<double>(batch.nonempty());
-  const auto actions = static_cast<double>(batch.actions());
-  std::map<int64_t, double> group_sizes;
+namespace {
+
+std::map<int64_t, double> group_sizes_of(const Batch& batch) {
+  std::map<int64_t, double> sizes;
   for (int64_t i = 0; i < batch.trajectories(); ++i) {
     if (batch.actions(i) > 0) {
-      group_sizes[batch.group(i)] += 1;
+      sizes[batch.group(i)] += 1;
     }
   }
+  return sizes;
+}
+
+}  // namespace
+
+Denominators count_denominators(const Batch& batch) {
+  return {static_cast<double>(batch.nonempty()), static_cast<double>(batch.actions()),
+          static_cast<double>(group_sizes_of(batch).size())};
+}
+
+std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double horizon, const Denominators& all) {
+  const double sequences = all.sequences;
+  const double actions = all.actions;
+  std::map<int64_t, double> group_sizes = group_sizes_of(batch);
   const auto weight = [&](int64_t i) {
     const auto n = static_cast<double>(batch.actions(i));
     switch (aggregate) {
@@ -42,7 +56,7 @@ std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double
       case Aggregate::seq_mean_token_sum_norm: return 1 / (sequences * horizon);
       case Aggregate::token_sum: return 1.0;
       case Aggregate::prompt_mean:
-        return 1 / (static_cast<double>(group_sizes.size()) * group_sizes[batch.group(i)] * n);
+        return 1 / (all.groups * group_sizes[batch.group(i)] * n);
     }
     return 0.0;
   };

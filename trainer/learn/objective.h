@@ -39,8 +39,17 @@ struct Objective {
   double value_clip = 0;      // value: c around the old value, 0 is off
 };
 
-// The weight of every action token, in trajectory order, by the aggregation over the whole batch.
-std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double horizon);
+// What the aggregations divide by: counts over the whole batch of an optimizer step, that of all ranks.
+struct Denominators {
+  double sequences = 0, actions = 0, groups = 0;  // with at least one action; no group stands on two ranks
+};
+Denominators count_denominators(const Batch& batch);
+
+// The weight of every action token of this rank's batch, in trajectory order.
+std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double horizon, const Denominators& all);
+inline std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double horizon) {
+  return token_weights(batch, aggregate, horizon, count_denominators(batch));
+}
 
 // d = clamp(new - old, -20, 20), rho = e^d:  max(-A rho, -A clamp(rho, 1 - low, 1 + high)); with dual clip c, where
 // A < 0, at most -A c (PPO; clip-higher from DAPO, arXiv 2503.14476; dual clip arXiv 1912.09729).

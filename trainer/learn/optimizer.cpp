@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "trainer/model/safetensors.h"
 
@@ -13,60 +14,130 @@ constexpr int64_t kWarmSteps = 10;   // steps before the guard against spikes is
 
 }  // namespace
 
-Optimizer::Optimizer(const Weights& weights, const OptimizerOptions& options)
-    : options_(options), first_(at::zeros_like(weights.flat)), second_(at::zeros_like(weights.flat)) {}
+double learning_rate(const StepOptions& o, int64_t done) {
+  if (done < o.warmup) {
+    return o.lr * static_cast<double>(done + 1) / static_cast<double>(o.warmup);
+  }
+  if (o.rule == RateRule::constant || o.steps <= o.warmup) {
+    return o.lr;
+  }
+  const double way = std::min(1.0, static_cast<double>(done - o.warmup) / static_cast<double>(o.steps - o.warmup));
+  const double left = o.rule == RateRule::linear ? 1 - way : 0.5 * (1 + std::cos(std::numbers::pi * way));
+  return o.lr * (o.floor + (1 - o.floor) * left);
+}
 
-Optimizer::Outcome Optimizer::step(Weights& weights, const StepOptions& options, Metrics& metrics) {
+Optimizer::Optimizer(const OptimizerOptions& options, std::shared_ptr<Ranks> ranks)
+    : options_(options), ranks_(std::move(ranks)) {}
+
+void Optimizer::open_moments(const Weights& weights) {
+  if (first_.defined()) {
+    return;
+  }
+  slice_ = ranks_ ? slice_of(weights.flat.numel(), ranks_->rank(), ranks_->size()) : Slice{0, weights.flat.numel()};
+  first_ = at::zeros({slice_.length}, at::kFloat);
+  second_ = at::zeros({slice_.length}, at::kFloat);
+  if (options_.weight_decay > 0) {
+    decay_ = decay_mask(weights).narrow(0, slice_.begin, slice_.length);
+  }
+}
+
+Result<Optimizer::Outcome> Optimizer::step(Weights& weights, const StepOptions& options, Metrics& metrics) {
   const at::NoGradGuard no_grad;
+  open_moments(weights);
   const double norm = std::sqrt(weights.grad.to(at::kDouble).square().sum().item<double>());
-  const bool spike = options_.spike_factor > 0 && state_.steps >= kWarmSteps &&
+  const bool finite = std::isfinite(norm);
+  const bool spike = finite && options_.spike_factor > 0 && state_.steps >= kWarmSteps &&
                      norm > options_.spike_factor * state_.norm_mean;
-  const bool skip = !std::isfinite(norm) || spike;
-  metrics["norm"] = norm;
-  metrics["lr"] = options.lr;
-  if (skip) {
-    ++state_.skipped;
-  } else {
+  const bool skip = !finite || spike;
+  const double lr = learning_rate(options, state_.steps);
+  state_.nonfinite += !finite;
+  state_.spikes += spike;
+  if (!skip) {
     if (options.max_norm > 0 && norm > options.max_norm) {
       weights.grad.mul_(options.max_norm / (norm + 1e-6));
     }
     ++state_.steps;
     state_.norm_mean = state_.steps == 1 ? norm : kNormMemory * state_.norm_mean + (1 - kNormMemory) * norm;
-    if (options_.weight_decay > 0) {
-      weights.flat.addcmul_(weights.flat, weights.decay, -options.lr * options_.weight_decay);
+    apply(weights, lr);
+    if (ranks_) {
+      const at::Tensor own = weights.flat.narrow(0, slice_.begin, slice_.length).clone();
+      if (const Status shared = gather(own, weights.flat); !shared) {
+        return shared.failure();
+      }
     }
-    const auto t = static_cast<double>(state_.steps);
-    first_.mul_(options_.beta1).add_(weights.grad, 1 - options_.beta1);
-    second_.mul_(options_.beta2).addcmul_(weights.grad, weights.grad, 1 - options_.beta2);
-    const double bias1 = 1 - std::pow(options_.beta1, t);
-    const double bias2 = std::sqrt(1 - std::pow(options_.beta2, t));
-    weights.flat.addcdiv_(first_, second_.sqrt().div_(bias2).add_(options_.epsilon), -options.lr / bias1);
+    round_weights(weights);
   }
   weights.grad.zero_();
+  metrics["norm"] = norm;
+  metrics["lr"] = lr;
   metrics["skipped"] = skip ? 1 : 0;
-  metrics["skipped_total"] = static_cast<double>(state_.skipped);
+  metrics["skipped_total"] = static_cast<double>(state_.nonfinite + state_.spikes);
+  metrics["skipped_nonfinite"] = static_cast<double>(state_.nonfinite);
+  metrics["skipped_spike"] = static_cast<double>(state_.spikes);
   return skip ? Outcome::skipped : Outcome::stepped;
 }
 
-Status Optimizer::save(const std::string& path) const {
-  const std::vector<int64_t> shape = {first_.numel()};
+void Optimizer::apply(Weights& weights, double lr) {
+  at::Tensor flat = weights.flat.narrow(0, slice_.begin, slice_.length);
+  const at::Tensor grad = weights.grad.narrow(0, slice_.begin, slice_.length);
+  if (options_.weight_decay > 0) {
+    flat.addcmul_(flat, decay_, -lr * options_.weight_decay);
+  }
+  const auto t = static_cast<double>(state_.steps);
+  first_.mul_(options_.beta1).add_(grad, 1 - options_.beta1);
+  second_.mul_(options_.beta2).addcmul_(grad, grad, 1 - options_.beta2);
+  const double bias1 = 1 - std::pow(options_.beta1, t);
+  const double bias2 = std::sqrt(1 - std::pow(options_.beta2, t));
+  flat.addcdiv_(first_, second_.sqrt().div_(bias2).add_(options_.epsilon), -lr / bias1);
+}
+
+// Puts every rank's slice into its place of `whole`.
+Status Optimizer::gather(const at::Tensor& slice, at::Tensor& whole) {
+  whole.narrow(0, slice_.begin, slice_.length).copy_(slice);
+  for (int root = 0; ranks_ && root < ranks_->size(); ++root) {
+    const Slice part = slice_of(whole.numel(), root, ranks_->size());
+    at::Tensor place = whole.narrow(0, part.begin, part.length);
+    if (const Status sent = ranks_->broadcast(place, root); !sent) {
+      return sent;
+    }
+  }
+  return ok();
+}
+
+Status Optimizer::save(const Weights& weights, const std::string& path) {
+  open_moments(weights);
+  const std::vector<int64_t> shape = {weights.flat.numel()};
+  at::Tensor first = first_;
+  at::Tensor second = second_;
+  if (ranks_) {
+    for (const auto& [slice, whole] : {std::pair{&first_, &first}, std::pair{&second_, &second}}) {
+      *whole = at::empty(shape, at::kFloat);
+      if (const Status gathered = gather(*slice, *whole); !gathered) {
+        return gathered;
+      }
+    }
+    if (ranks_->rank() != 0) {
+      return ok();
+    }
+  }
   return write_safetensors(path,
-                           {{"first_moment", shape, first_.const_data_ptr<float>()},
-                            {"second_moment", shape, second_.const_data_ptr<float>()}},
+                           {{"first_moment", shape, first.const_data_ptr<float>()},
+                            {"second_moment", shape, second.const_data_ptr<float>()}},
                            {});
 }
 
-Status Optimizer::load(const std::string& path, const State& state) {
+Status Optimizer::load(const Weights& weights, const std::string& path, const State& state) {
+  open_moments(weights);
   const Result<SafeTensors> file = SafeTensors::open(path);
   if (!file) {
     return file.failure();
   }
   for (const auto& [name, tensor] : {std::pair{"first_moment", &first_}, std::pair{"second_moment", &second_}}) {
-    Result<std::vector<float>> values = file.value().read_floats(name, {tensor->numel()});
+    const Result<std::vector<float>> values = file.value().read_floats(name, {weights.flat.numel()});
     if (!values) {
       return Failure{path + ": " + values.failure().message, values.failure().code};
     }
-    std::copy(values->begin(), values->end(), tensor->data_ptr<float>());
+    std::copy_n(values.value().begin() + slice_.begin, slice_.length, tensor->data_ptr<float>());
   }
   state_ = state;
   return ok();

@@ -1,5 +1,6 @@
-// The shape of a decoder: read from and written to config.json of the Hugging Face layout. Families: llama, and
-// qwen2 (llama with biases on q, k and v). What khost does not compute is refused, never ignored.
+// The shape of a decoder: read from and written to config.json of the Hugging Face layout. Families: llama, qwen2 (llama
+// with biases on q, k and v) and qwen3 (llama with normed q and k heads). What khost does not compute is refused, never
+// ignored.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,17 @@
 #include "host/base/result.h"
 
 namespace khost::trainer {
+
+// How rotary frequencies are stretched for contexts longer than those of pretraining.
+struct RopeScaling {
+  std::string type = "default";  // default | linear | llama3
+  double factor = 1;
+  // llama3: wavelengths above original_positions/low are divided by the factor, those below original_positions/high
+  // stay, the rest is blended.
+  double low = 1;
+  double high = 4;
+  int64_t original_positions = 8192;
+};
 
 struct ModelConfig {
   std::string family = "llama";
@@ -24,13 +36,19 @@ struct ModelConfig {
   double norm_epsilon = 1e-5;
   bool tied_embeddings = true;
   bool qkv_bias = false;
+  bool qk_norm = false;
+  RopeScaling rope = {};
   int64_t begin_token = -1;  // -1: none
   int64_t end_token = -1;
 
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_width; }
 };
 
-// `json` is either a config.json or a short table whose keys are the field names above.
+// The angle by which the pair `index` of 0 .. head_width/2 - 1 turns from one position to the next.
+double rope_frequency(const ModelConfig& config, int64_t index);
+
+// `json` is either a config.json or a short table whose keys are the field names above (rope scaling apart).
+// Failures name the field.
 Result<ModelConfig> read_config(const Json& json);
 Json write_config(const ModelConfig& config);
 

@@ -1,6 +1,7 @@
 #include "trainer/model/functions.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "trainer/model/kernels.h"
@@ -172,11 +173,11 @@ struct SplitHeads : Function<SplitHeads> {
   }
 };
 
-// With p = softmax(z), z = h W^T / temperature, H = -sum p log p and incoming gradients g (of log p[target]) and e (of H):
+// Scores against the whole vocabulary. With p = softmax(z), z = h W^T / temperature, H = -sum p log p and incoming gradients g (of log p[target]) and e (of H):
 // dz = g (onehot - p) - e p (log p + H).
 struct ScoreTokens : Function<ScoreTokens> {
   static at::Tensor log_probabilities(const at::Tensor& hidden, const at::Tensor& head, double temperature) {
-    at::Tensor logits = at::mm(hidden, head.t());
+    at::Tensor logits = at::mm(hidden, head.t()).to(at::kFloat);
     if (temperature != 1) {
       logits.div_(temperature);
     }
@@ -228,24 +229,66 @@ struct ScoreTokens : Function<ScoreTokens> {
   }
 };
 
+// One part of a network whose insides are computed again in the backward pass. Its parameters are leaves: the inner
+// backward pass adds to their gradients by itself.
+struct Recompute : Function<Recompute> {
+  struct Kept : torch::CustomClassHolder {
+    std::function<at::Tensor(const at::Tensor&)> part;
+    explicit Kept(std::function<at::Tensor(const at::Tensor&)> f) : part(std::move(f)) {}
+  };
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const c10::intrusive_ptr<Kept>& kept) {
+    context->saved_data["part"] = c10::IValue::make_capsule(kept);
+    context->save_for_backward({x});
+    return kept->part(x);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data["part"].toCapsule());
+    at::Tensor x = context->get_saved_variables()[0].detach();
+    x.set_requires_grad(true);
+    {
+      const at::AutoGradMode with_gradients(true);
+      kept->part(x).backward(gradients[0]);
+    }
+    return {x.grad(), at::Tensor()};
+  }
+};
+
+// The row loops know fp32 only. Narrower types are widened for them and rounded after, with exact gradients between.
+bool is_narrow(const at::Tensor& x) { return x.scalar_type() != at::kFloat; }
+
 }  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x_NC, const at::Tensor& weight_C, double epsilon) {
+  if (is_narrow(x_NC)) {
+    return RmsNorm::apply(x_NC.to(at::kFloat), weight_C.to(at::kFloat), epsilon).to(x_NC.scalar_type());
+  }
   return RmsNorm::apply(x_NC, weight_C, epsilon);
 }
 
-at::Tensor swiglu(const at::Tensor& gate_up_NM) { return SwiGlu::apply(gate_up_NM); }
+at::Tensor swiglu(const at::Tensor& gate_up_NM) {
+  if (is_narrow(gate_up_NM)) {
+    return SwiGlu::apply(gate_up_NM.to(at::kFloat)).to(gate_up_NM.scalar_type());
+  }
+  return SwiGlu::apply(gate_up_NM);
+}
 
 Heads split_heads(const at::Tensor& qkv_N, const at::Tensor& cosine_PD, const at::Tensor& sine_PD,
                   const HeadShape& shape) {
-  variable_list out = SplitHeads::apply(qkv_N, cosine_PD, sine_PD, shape);
-  return {out[0], out[1], out[2]};
+  variable_list out = SplitHeads::apply(qkv_N.to(at::kFloat), cosine_PD, sine_PD, shape);
+  const at::ScalarType type = qkv_N.scalar_type();
+  return {out[0].to(type), out[1].to(type), out[2].to(type)};
 }
 
 TokenScores score_tokens(const at::Tensor& hidden_NC, const at::Tensor& head_VC, const at::Tensor& targets_N,
                          double temperature) {
-  variable_list out = ScoreTokens::apply(hidden_NC, head_VC, targets_N, temperature);
+  variable_list out = ScoreTokens::apply(hidden_NC.to(at::kFloat), head_VC.to(at::kFloat), targets_N, temperature);
   return {out[0], out[1]};
+}
+
+at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& part, const at::Tensor& x) {
+  return Recompute::apply(x, c10::make_intrusive<Recompute::Kept>(part));
 }
 
 }  // namespace khost::trainer

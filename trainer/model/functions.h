@@ -1,8 +1,10 @@
-// The decoder's own operators with their backward passes, on fp32 CPU tensors.
+// The decoder's own operators with their backward passes, on fp32 or bf16 CPU tensors. They compute in fp32 and round
+// what they return to the type of what they got; scores are always fp32.
 // Shapes: N rows (batch x time), B batch, T time, C width, H heads, D head width, V vocabulary.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "trainer/torch.h"
@@ -36,5 +38,9 @@ struct TokenScores {
 // in the backward pass, so that memory stays bounded for vocabularies of 150,000 tokens.
 TokenScores score_tokens(const at::Tensor& hidden_NC, const at::Tensor& head_VC, const at::Tensor& targets_N,
                          double temperature);
+
+// part(x), without keeping what `part` computes on the way: the backward pass calls it again (activation
+// checkpointing). `part` must be a function of x and of leaf tensors only.
+at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& part, const at::Tensor& x);
 
 }  // namespace khost::trainer

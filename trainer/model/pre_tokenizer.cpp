@@ -11,6 +11,45 @@ namespace {
 const char* const kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// Llama 3 takes digits in threes, Qwen 2 and 3 one by one; else their patterns are the same.
+const char* const kCl100kHead = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
+const char* const kCl100kTail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Unicode's White_Space. PCRE2's own \s has U+180E besides, which is none since Unicode 6.3.
+const char* const kSpace =
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+
+// Writes the spaces of a pattern out.
+std::string spell_spaces(const std::string& pattern) {
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char next = pattern[++i];
+      if (next == 's') {
+        out += in_class ? kSpace : "[" + std::string(kSpace) + "]";
+      } else if (next == 'S' && !in_class) {
+        out += "[^" + std::string(kSpace) + "]";
+      } else {
+        out += c;
+        out += next;
+      }
+      continue;
+    }
+    in_class = c == '[' ? true : (c == ']' ? false : in_class);
+    out += c;
+  }
+  return out;
+}
+
+Json split(const std::string& pattern) {
+  return {{"type", "Sequence"},
+          {"pretokenizers",
+           {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+            {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}}}};
+}
+
 Failure bad(const std::string& message) { return Failure{"pre_tokenizer: " + message, "bad_input"}; }
 
 struct CodeFree {
@@ -75,7 +114,8 @@ Status PreTokenizer::add(const Json& json) {
 }
 
 // MATCH_INVALID_UTF: bytes that are no UTF-8 match nothing and so become pieces of their own.
-Status PreTokenizer::add_pattern(const std::string& pattern) {
+Status PreTokenizer::add_pattern(const std::string& given) {
+  const std::string pattern = spell_spaces(given);
   int error = 0;
   PCRE2_SIZE at = 0;
   Step step;
@@ -84,7 +124,7 @@ Status PreTokenizer::add_pattern(const std::string& pattern) {
   if (!step.code) {
     unsigned char text[256];
     pcre2_get_error_message(error, text, sizeof text);
-    return bad("pattern " + pattern + ": " + reinterpret_cast<const char*>(text));
+    return bad("pattern " + given + ": " + reinterpret_cast<const char*>(text));
   }
   pcre2_jit_compile(step.code.get(), PCRE2_JIT_COMPLETE);
   steps_.push_back(std::move(step));
@@ -130,6 +170,22 @@ Json default_pre_tokenizer() {
           {"pretokenizers",
            {{{"type", "Digits"}, {"individual_digits", true}},
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}}}};
+}
+
+Result<Json> named_pre_tokenizer(const std::string& name) {
+  if (name == "smollm") {
+    return default_pre_tokenizer();
+  }
+  if (name == "gpt-2") {
+    return Json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  }
+  if (name == "llama-bpe") {
+    return split(std::string(kCl100kHead) + R"(\p{N}{1,3})" + kCl100kTail);
+  }
+  if (name == "qwen2") {
+    return split(std::string(kCl100kHead) + R"(\p{N})" + kCl100kTail);
+  }
+  return bad("'" + name + "' is not known, expected smollm, gpt-2, llama-bpe or qwen2");
 }
 
 }  // namespace khost::trainer

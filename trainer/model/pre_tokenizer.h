@@ -23,11 +23,14 @@ class PreTokenizer {
   struct Step;
   PreTokenizer();
   Status add(const Json& json);
-  Status add_pattern(const std::string& pattern);
+  Status add_pattern(const std::string& given);
   std::vector<Step> steps_;
 };
 
 // Digits one by one, then GPT-2's pattern: what khost trains, and what SmolLM2 uses.
 Json default_pre_tokenizer();
+
+// By the names that GGUF files have for them (tokenizer.ggml.pre): smollm, gpt-2, llama-bpe, qwen2.
+Result<Json> named_pre_tokenizer(const std::string& name);
 
 }  // namespace khost::trainer

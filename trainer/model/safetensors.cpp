@@ -1,18 +1,13 @@
 #include "trainer/model/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
 
 #include "host/base/json.h"
+#include "trainer/model/halves.h"
 
 namespace khost::trainer {
 namespace {
@@ -27,19 +22,6 @@ size_t item_size(const std::string& dtype) {
                                                       {"U16", 2}, {"U32", 4}, {"U64", 8}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
-}
-
-float half_to_float(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1f;
-  uint32_t mantissa = h & 0x3ff;
-  if (exponent == 0) {
-    const float value = std::ldexp(static_cast<float>(mantissa), -24);
-    return sign ? -value : value;
-  }
-  const uint32_t bits = exponent == 31 ? (sign | 0x7f800000 | (mantissa << 13))
-                                       : (sign | ((exponent + 112) << 23) | (mantissa << 13));
-  return std::bit_cast<float>(bits);
 }
 
 // Throws Json::exception or std::runtime_error with what is wrong in the header.
@@ -68,38 +50,17 @@ StoredTensor read_entry(const std::string& name, const Json& entry, std::string_
 
 }  // namespace
 
-SafeTensors::SafeTensors(SafeTensors&& other) noexcept
-    : map_(std::exchange(other.map_, nullptr)),
-      length_(other.length_),
-      tensors_(std::move(other.tensors_)),
-      metadata_(std::move(other.metadata_)) {}
-
-SafeTensors::~SafeTensors() {
-  if (map_ != nullptr) {
-    munmap(map_, length_);
-  }
-}
-
 Result<SafeTensors> SafeTensors::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return Failure{"open " + path + ": " + std::strerror(errno), "io"};
+  Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped) {
+    return mapped.failure();
   }
-  struct stat info = {};
-  fstat(fd, &info);
   SafeTensors file;
-  file.length_ = static_cast<size_t>(info.st_size);
-  if (file.length_ < 8) {
-    ::close(fd);
+  file.file_ = std::move(mapped).value();
+  const std::string_view all = file.file_.bytes();
+  if (all.size() < 8) {
     return Failure{path + " is too short for a safetensors file", "bad_input"};
   }
-  void* map = mmap(nullptr, file.length_, PROT_READ, MAP_PRIVATE, fd, 0);
-  ::close(fd);
-  if (map == MAP_FAILED) {
-    return Failure{"mmap " + path + ": " + std::strerror(errno), "io"};
-  }
-  file.map_ = map;
-  const std::string_view all(static_cast<const char*>(map), file.length_);
   uint64_t header = 0;
   std::memcpy(&header, all.data(), 8);
   if (header > kLongestHeader || header > all.size() - 8) {
@@ -126,28 +87,36 @@ Result<SafeTensors> SafeTensors::open(const std::string& path) {
 
 Result<std::vector<float>> SafeTensors::read_floats(const std::string& name, const std::vector<int64_t>& shape) const {
   const auto found = tensors_.find(name);
+  std::vector<float> out(found == tensors_.end() ? 0 : found->second.bytes.size() / item_size(found->second.dtype));
+  if (const Status read = read_floats(name, shape, out); !read) {
+    return read.failure();
+  }
+  return out;
+}
+
+Status SafeTensors::read_floats(const std::string& name, const std::vector<int64_t>& shape, std::span<float> out) const {
+  const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     return Failure{"tensor " + name + " is missing", "bad_input"};
   }
   const StoredTensor& tensor = found->second;
   if (tensor.shape != shape) {
-    return Failure{"tensor " + name + " has another shape than the config says", "bad_input"};
+    return Failure{"tensor " + name + " has shape " + Json(tensor.shape).dump() + ", expected " + Json(shape).dump(),
+                   "bad_input"};
   }
-  const size_t count = tensor.bytes.size() / item_size(tensor.dtype);
-  std::vector<float> out(count);
   if (tensor.dtype == "F32") {
     std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
-    return out;
+    return ok();
   }
   if (tensor.dtype != "F16" && tensor.dtype != "BF16") {
     return Failure{"tensor " + name + " has dtype " + tensor.dtype + ", expected F32, F16 or BF16", "bad_input"};
   }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < out.size(); ++i) {
     uint16_t bits;
     std::memcpy(&bits, tensor.bytes.data() + 2 * i, 2);
-    out[i] = tensor.dtype == "F16" ? half_to_float(bits) : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    out[i] = tensor.dtype == "F16" ? half_to_float(bits) : brain_to_float(bits);
   }
-  return out;
+  return ok();
 }
 
 Status write_safetensors(const std::string& path, const std::vector<FloatTensor>& tensors,

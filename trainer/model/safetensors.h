@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/base/result.h"
+#include "trainer/model/mapped_file.h"
 
 namespace khost::trainer {
 
@@ -22,20 +24,18 @@ struct StoredTensor {
 class SafeTensors {
  public:
   static Result<SafeTensors> open(const std::string& path);
-  SafeTensors(SafeTensors&& other) noexcept;
-  SafeTensors& operator=(SafeTensors&&) = delete;
-  ~SafeTensors();
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
   // The named tensor as fp32 (from F32, F16 or BF16) when its shape is `shape`.
   Result<std::vector<float>> read_floats(const std::string& name, const std::vector<int64_t>& shape) const;
+  // The same into `out`, which holds as many numbers as the shape.
+  Status read_floats(const std::string& name, const std::vector<int64_t>& shape, std::span<float> out) const;
 
  private:
   SafeTensors() = default;
-  void* map_ = nullptr;
-  size_t length_ = 0;
+  MappedFile file_;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };

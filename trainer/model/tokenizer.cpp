@@ -33,7 +33,8 @@ struct Candidate {
 }  // namespace
 
 Result<Tokenizer> Tokenizer::build(std::vector<std::string> pieces, std::vector<std::pair<int32_t, int32_t>> merges,
-                                   std::vector<SpecialToken> specials, Json pre_tokenizer, bool ignore_merges) {
+                                   std::vector<SpecialToken> specials, Json pre_tokenizer, bool ignore_merges,
+                                   Normalization normalization) {
   Tokenizer t;
   Result<std::shared_ptr<const PreTokenizer>> cutter = PreTokenizer::open(pre_tokenizer);
   if (!cutter) {
@@ -42,10 +43,13 @@ Result<Tokenizer> Tokenizer::build(std::vector<std::string> pieces, std::vector<
   t.pre_tokenizer_ = *cutter;
   t.pre_tokenizer_json_ = std::move(pre_tokenizer);
   t.ignore_merges_ = ignore_merges;
+  t.normalization_ = normalization;
   t.pieces_ = std::move(pieces);
   t.is_special_.assign(t.pieces_.size(), false);
+  t.is_control_.assign(t.pieces_.size(), false);
   for (const SpecialToken& special : specials) {
     t.is_special_[static_cast<size_t>(special.id)] = true;
+    t.is_control_[static_cast<size_t>(special.id)] = special.control;
   }
   for (size_t id = 0; id < t.pieces_.size(); ++id) {
     if (!t.is_special_[id] && !t.pieces_[id].empty()) {
@@ -54,10 +58,7 @@ Result<Tokenizer> Tokenizer::build(std::vector<std::string> pieces, std::vector<
   }
   for (int byte = 0; byte < 256; ++byte) {
     const auto found = t.ids_.find(std::string(1, static_cast<char>(byte)));
-    if (found == t.ids_.end()) {
-      return Failure{"tokenizer: the vocabulary lacks byte " + std::to_string(byte), "bad_input"};
-    }
-    t.byte_ids_[byte] = found->second;
+    t.byte_ids_[byte] = found == t.ids_.end() ? -1 : found->second;
   }
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto [a, b] = merges[rank];
@@ -99,7 +100,13 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, Special special) c
   return out;
 }
 
-void Tokenizer::encode_plain(std::string_view text, std::vector<int32_t>& out) const {
+void Tokenizer::encode_plain(std::string_view given, std::vector<int32_t>& out) const {
+  std::string composed;
+  std::string_view text = given;
+  if (normalization_ == Normalization::nfc) {
+    composed = compose(given);
+    text = composed;
+  }
   for (const std::string_view piece : pre_tokenizer_->cut(text)) {
     encode_piece(piece, out);
   }
@@ -113,12 +120,18 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<int32_t>& out) 
       return;
     }
   }
-  const int count = static_cast<int>(piece.size());
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
-  for (int i = 0; i < count; ++i) {
-    symbols.push_back({byte_ids_[static_cast<unsigned char>(piece[static_cast<size_t>(i)])], i - 1,
-                       i + 1 < count ? i + 1 : -1, true});
+  for (const char byte : piece) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
+    if (id >= 0) {
+      const int place = static_cast<int>(symbols.size());
+      symbols.push_back({id, place - 1, place + 1, true});
+    }
+  }
+  const int count = static_cast<int>(symbols.size());
+  if (count > 0) {
+    symbols.back().next = -1;
   }
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
   const auto consider = [&](int left) {
@@ -162,7 +175,7 @@ std::string Tokenizer::decode(const std::vector<int32_t>& tokens, Special specia
   std::string text;
   for (const int32_t id : tokens) {
     const size_t index = static_cast<size_t>(id);
-    if (id >= 0 && index < pieces_.size() && (special == Special::parse || !is_special_[index])) {
+    if (id >= 0 && index < pieces_.size() && (special == Special::parse || !is_control_[index])) {
       text += pieces_[index];
     }
   }

@@ -1,6 +1,6 @@
-// Byte-level BPE, equal to Hugging Face's `tokenizers` on any UTF-8 text and total on any bytes. Immutable after
-// construction, so every thread may use it. Files are tokenizer.json; what its pipeline asks beyond ByteLevel, Digits
-// and Split is refused.
+// Byte-level BPE, equal to Hugging Face's `tokenizers` on any UTF-8 text and total on any bytes; bytes that a vocabulary
+// lacks are left out, as there. Immutable after construction, so every thread may use it. Files are tokenizer.json; what
+// its pipeline asks beyond NFC, ByteLevel, Digits and Split is refused.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,15 @@
 
 #include "host/base/json.h"
 #include "host/base/result.h"
+#include "trainer/model/normalizer.h"
 
 namespace khost::trainer {
 
+// A token that text is searched for before BPE. Control tokens are left out of decoded text.
 struct SpecialToken {
   std::string text;
   int32_t id;
+  bool control = true;
 };
 
 // Whether text such as <|im_end|> becomes one token. Text from tools must not: it would forge a turn.
@@ -34,7 +37,7 @@ class Tokenizer {
   Status save(const std::string& path) const;
 
   std::vector<int32_t> encode(std::string_view text, Special special) const;
-  // Special tokens are written as their text when `special` is parse, else left out. Unknown ids are left out.
+  // Control tokens are written as their text when `special` is parse, else left out. Unknown ids are left out.
   std::string decode(const std::vector<int32_t>& tokens, Special special) const;
 
   int32_t size() const { return static_cast<int32_t>(pieces_.size()); }
@@ -49,7 +52,8 @@ class Tokenizer {
     int32_t rank, result;
   };
   static Result<Tokenizer> build(std::vector<std::string> pieces, std::vector<std::pair<int32_t, int32_t>> merges,
-                                 std::vector<SpecialToken> specials, Json pre_tokenizer, bool ignore_merges);
+                                 std::vector<SpecialToken> specials, Json pre_tokenizer, bool ignore_merges,
+                                 Normalization normalization = Normalization::none);
   void encode_plain(std::string_view text, std::vector<int32_t>& out) const;
   void encode_piece(std::string_view piece, std::vector<int32_t>& out) const;
 
@@ -58,9 +62,11 @@ class Tokenizer {
   std::vector<std::pair<int32_t, int32_t>> merge_list_;
   std::unordered_map<uint64_t, Merge> merges_;
   std::vector<SpecialToken> specials_;  // longest first
-  std::vector<bool> is_special_;
-  int32_t byte_ids_[256] = {};
+  std::vector<bool> is_special_;  // any token of specials_
+  std::vector<bool> is_control_;
+  int32_t byte_ids_[256] = {};  // -1: the vocabulary lacks the byte, as SmolLM2's lacks some control characters
   bool ignore_merges_ = false;
+  Normalization normalization_ = Normalization::none;
   Json pre_tokenizer_json_;
   std::shared_ptr<const PreTokenizer> pre_tokenizer_;
 };

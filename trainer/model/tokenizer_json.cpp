@@ -39,9 +39,6 @@ const std::array<int, 256>& codes() {
 std::runtime_error bad(const std::string& message) { return std::runtime_error(message); }
 
 void refuse_unknown(const Json& json) {
-  if (const auto normalizer = json.find("normalizer"); normalizer != json.end() && !normalizer->is_null()) {
-    throw bad("normalizer " + normalizer->value("type", "?") + " is not supported");
-  }
   const Json& model = json.at("model");
   if (model.value("type", "BPE") != "BPE") {
     throw bad("model type " + model["type"].get<std::string>() + ", expected BPE");
@@ -49,12 +46,26 @@ void refuse_unknown(const Json& json) {
   if (model.value("byte_fallback", false)) {
     throw bad("byte_fallback is not supported, expected a byte-level vocabulary");
   }
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (const auto affix = model.find(key); affix != model.end() && !affix->is_null() && *affix != "") {
+      throw bad(std::string("model.") + key + " is not supported");
+    }
+  }
 }
 
 std::vector<SpecialToken> read_specials(const Json& json) {
   std::vector<SpecialToken> specials;
   for (const Json& token : json.value("added_tokens", Json::array())) {
-    specials.push_back({token.at("content").get<std::string>(), token.at("id").get<int32_t>()});
+    const std::string text = token.at("content").get<std::string>();
+    for (const char* key : {"lstrip", "rstrip", "single_word"}) {
+      if (token.value(key, false)) {
+        throw bad("added token " + text + " with " + key + " is not supported");
+      }
+    }
+    if (text.empty()) {
+      throw bad("added_tokens holds an empty text");
+    }
+    specials.push_back({text, token.at("id").get<int32_t>(), token.value("special", true)});
   }
   return specials;
 }
@@ -96,7 +107,12 @@ std::vector<std::pair<int32_t, int32_t>> read_merges(const Json& merges, const J
       a = text.substr(0, space);
       b = text.substr(std::min(space, text.size() - 1) + 1);
     }
-    out.emplace_back(vocabulary.at(a).get<int32_t>(), vocabulary.at(b).get<int32_t>());
+    for (const std::string& part : {a, b}) {
+      if (!vocabulary.contains(part)) {
+        throw bad("model.merges[" + std::to_string(out.size()) + "] names '" + part + "', which model.vocab lacks");
+      }
+    }
+    out.emplace_back(vocabulary[a].get<int32_t>(), vocabulary[b].get<int32_t>());
   }
   return out;
 }
@@ -156,11 +172,15 @@ Result<Tokenizer> Tokenizer::load(const std::string& path) {
 Result<Tokenizer> Tokenizer::from_json(const Json& json) {
   try {
     refuse_unknown(json);
+    const Result<Normalization> normalization = read_normalizer(json.value("normalizer", Json()));
+    if (!normalization) {
+      throw bad(normalization.failure().message);
+    }
     const Json& model = json.at("model");
     std::vector<SpecialToken> specials = read_specials(json);
     std::vector<std::string> pieces = read_pieces(model.at("vocab"), specials);
     return build(std::move(pieces), read_merges(model.at("merges"), model.at("vocab")), std::move(specials),
-                 json.value("pre_tokenizer", Json()), model.value("ignore_merges", false));
+                 json.value("pre_tokenizer", Json()), model.value("ignore_merges", false), *normalization);
   } catch (const std::exception& error) {
     return Failure{std::string("tokenizer: ") + error.what(), "bad_input"};
   }
@@ -183,14 +203,14 @@ Json Tokenizer::to_json() const {
   Json added = Json::array();
   for (const SpecialToken& token : by_id) {
     added.push_back({{"id", token.id}, {"content", token.text}, {"single_word", false}, {"lstrip", false},
-                     {"rstrip", false}, {"normalized", false}, {"special", true}});
+                     {"rstrip", false}, {"normalized", false}, {"special", token.control}});
   }
   const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", added},
-          {"normalizer", nullptr},
+          {"normalizer", write_normalizer(normalization_)},
           {"pre_tokenizer", pre_tokenizer_json_},
           {"post_processor", nullptr},
           {"decoder", byte_level},

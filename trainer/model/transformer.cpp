@@ -28,19 +28,37 @@ at::Tensor finish_layer(const Weights& w, const Layer& layer, const at::Tensor& 
   return at::addmm(middle_NC, swiglu(gate_up_NM), layer.mlp_out.t());
 }
 
-at::Tensor hidden_states(const Weights& w, const at::Tensor& tokens_BT) {
+at::Tensor project_heads(const Weights& w, const Layer& layer, const at::Tensor& x_NC) {
+  const ModelConfig& c = w.config;
+  const at::Tensor qkv_N = at::linear(rms_norm(x_NC, layer.norm_attention, c.norm_epsilon), layer.qkv, layer.qkv_bias);
+  if (!c.qk_norm) {
+    return qkv_N;
+  }
+  const int64_t rows = qkv_N.size(0);
+  const int64_t q = c.heads * c.head_width;
+  const int64_t k = c.kv_heads * c.head_width;
+  const auto normed = [&](int64_t from, int64_t width, const at::Tensor& weight) {
+    const at::Tensor heads = qkv_N.narrow(1, from, width).reshape({-1, c.head_width});
+    return rms_norm(heads, weight, c.norm_epsilon).view({rows, width});
+  };
+  return at::cat({normed(0, q, layer.q_norm), normed(q, k, layer.k_norm), qkv_N.narrow(1, q + k, k)}, 1);
+}
+
+at::Tensor hidden_states(const Weights& w, const at::Tensor& tokens_BT, Keep keep) {
   const ModelConfig& c = w.config;
   const HeadShape shape{tokens_BT.size(0), tokens_BT.size(1), c.heads, c.kv_heads, c.head_width};
   at::Tensor x_NC = at::embedding(w.embedding, tokens_BT.reshape({-1}));
   for (const Layer& layer : w.layers) {
-    const at::Tensor qkv_N = at::linear(rms_norm(x_NC, layer.norm_attention, c.norm_epsilon), layer.qkv, layer.qkv_bias);
-    x_NC = finish_layer(w, layer, x_NC, attention(w, qkv_N, shape));
+    const auto compute = [&w, &layer, shape](const at::Tensor& x) {
+      return finish_layer(w, layer, x, attention(w, project_heads(w, layer, x), shape));
+    };
+    x_NC = keep == Keep::all ? compute(x_NC) : recompute(compute, x_NC);
   }
   return rms_norm(x_NC, w.final_norm, c.norm_epsilon);
 }
 
 at::Tensor values(const Weights& w, const at::Tensor& hidden_NC) {
-  return at::linear(hidden_NC, w.value_head, w.value_bias).squeeze(1);
+  return at::linear(hidden_NC, w.value_head, w.value_bias).squeeze(1).to(at::kFloat);
 }
 
 }  // namespace khost::trainer

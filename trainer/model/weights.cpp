@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
-
-#include "trainer/model/safetensors.h"
 
 namespace khost::trainer {
 namespace {
@@ -37,6 +34,10 @@ std::vector<Slot> slots(Weights& w) {
     if (c.qkv_bias) {
       all.push_back({&layer.qkv_bias, {c.qkv_width()}, Start::zero});
     }
+    if (c.qk_norm) {
+      all.push_back({&layer.q_norm, {c.head_width}, Start::one});
+      all.push_back({&layer.k_norm, {c.head_width}, Start::one});
+    }
     all.push_back({&layer.attention_out, {c.width, c.heads * c.head_width}, Start::residual});
     all.push_back({&layer.norm_mlp, {c.width}, Start::one});
     all.push_back({&layer.gate_up, {2 * c.mlp_width, c.width}, Start::normal});
@@ -52,15 +53,14 @@ std::vector<Slot> slots(Weights& w) {
   return all;
 }
 
-// Leaf tensors that share storage with the flat weights and accumulate into the flat gradient.
+const at::Tensor& base(const Weights& w) { return w.compute == ComputeType::bf16 ? w.half : w.flat; }
+
+// Leaf tensors that share storage with what is computed with.
 void make_views(Weights& w) {
   int64_t offset = 0;
   for (Slot& slot : slots(w)) {
     const int64_t size = count(slot.shape);
-    *slot.place = w.flat.narrow(0, offset, size).view(slot.shape).detach();
-    slot.place->set_requires_grad(true);
-    slot.place->mutable_grad() = w.grad.narrow(0, offset, size).view(slot.shape);
-    w.decay.narrow(0, offset, size).fill_(slot.shape.size() > 1 ? 1.0 : 0.0);
+    *slot.place = base(w).narrow(0, offset, size).view(slot.shape).detach();
     offset += size;
   }
 }
@@ -91,127 +91,166 @@ void make_rotary(Weights& w) {
   for (int64_t t = 0; t < w.config.positions; ++t) {
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(t) *
-                           std::pow(w.config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
+                           rope_frequency(w.config, i);
       *cosine++ = static_cast<float>(std::cos(angle));
       *sine++ = static_cast<float>(std::sin(angle));
     }
   }
 }
 
-Weights allocate(const ModelConfig& config, Head head) {
+Weights shape_of(const ModelConfig& config, Head head, ComputeType compute) {
   Weights w;
   w.config = config;
   w.head = head;
+  w.compute = compute;
   w.layers.resize(static_cast<size_t>(config.layers));
-  int64_t total = 0;
+  return w;
+}
+
+int64_t total(Weights& w) {
+  int64_t sum = 0;
   for (const Slot& slot : slots(w)) {
-    total += count(slot.shape);
+    sum += count(slot.shape);
   }
-  w.flat = at::zeros({total}, at::kFloat);
-  w.grad = at::zeros({total}, at::kFloat);
-  w.decay = at::zeros({total}, at::kFloat);
+  return sum;
+}
+
+Weights allocate(const ModelConfig& config, Head head, ComputeType compute) {
+  Weights w = shape_of(config, head, compute);
+  w.flat = at::zeros({total(w)}, at::kFloat);
+  if (compute == ComputeType::bf16) {
+    w.half = at::zeros({total(w)}, at::kBFloat16);
+  }
   make_views(w);
   make_rotary(w);
   return w;
 }
 
-// One tensor of the file: its name and the rows of ours that hold it.
-struct Entry {
-  std::string name;
-  const at::Tensor* tensor;
-  int64_t first_row, rows;
-};
-
-std::vector<Entry> entries(const Weights& w) {
-  const ModelConfig& c = w.config;
-  const auto whole = [](const std::string& name, const at::Tensor& tensor) {
-    return Entry{name, &tensor, 0, tensor.size(0)};
-  };
-  std::vector<Entry> all = {whole("model.embed_tokens.weight", w.embedding)};
-  for (size_t i = 0; i < w.layers.size(); ++i) {
-    const Layer& layer = w.layers[i];
-    const std::string prefix = "model.layers." + std::to_string(i) + ".";
-    const int64_t q = c.heads * c.head_width;
-    const int64_t kv = c.kv_heads * c.head_width;
-    all.push_back(whole(prefix + "input_layernorm.weight", layer.norm_attention));
-    const auto add_qkv = [&](const std::string& suffix, const at::Tensor& tensor) {
-      all.push_back({prefix + "self_attn.q_proj." + suffix, &tensor, 0, q});
-      all.push_back({prefix + "self_attn.k_proj." + suffix, &tensor, q, kv});
-      all.push_back({prefix + "self_attn.v_proj." + suffix, &tensor, q + kv, kv});
-    };
-    add_qkv("weight", layer.qkv);
-    if (c.qkv_bias) {
-      add_qkv("bias", layer.qkv_bias);
-    }
-    all.push_back(whole(prefix + "self_attn.o_proj.weight", layer.attention_out));
-    all.push_back(whole(prefix + "post_attention_layernorm.weight", layer.norm_mlp));
-    all.push_back({prefix + "mlp.gate_proj.weight", &layer.gate_up, 0, c.mlp_width});
-    all.push_back({prefix + "mlp.up_proj.weight", &layer.gate_up, c.mlp_width, c.mlp_width});
-    all.push_back(whole(prefix + "mlp.down_proj.weight", layer.mlp_out));
-  }
-  all.push_back(whole("model.norm.weight", w.final_norm));
-  if (w.head == Head::value) {
-    all.push_back(whole("value_head.weight", w.value_head));
-    all.push_back(whole("value_head.bias", w.value_bias));
-  } else if (!c.tied_embeddings) {
-    all.push_back(whole("lm_head.weight", w.vocabulary_head));
-  }
-  return all;
-}
-
-std::vector<int64_t> entry_shape(const Entry& entry) {
-  std::vector<int64_t> shape = entry.tensor->sizes().vec();
-  shape[0] = entry.rows;
-  return shape;
-}
-
-float* entry_data(const Entry& entry) {
-  const int64_t row = entry.tensor->numel() / entry.tensor->size(0);
-  return entry.tensor->data_ptr<float>() + entry.first_row * row;
-}
-
 }  // namespace
 
-Weights make_weights(const ModelConfig& config, Head head, uint64_t seed) {
+Result<ComputeType> parse_compute_type(const std::string& name) {
+  if (name == "fp32" || name == "bf16") {
+    return name == "fp32" ? ComputeType::fp32 : ComputeType::bf16;
+  }
+  return Failure{"unknown dtype '" + name + "', expected fp32 or bf16", "bad_input"};
+}
+
+Weights make_weights(const ModelConfig& config, Head head, uint64_t seed, ComputeType compute) {
   const at::NoGradGuard no_grad;
-  Weights w = allocate(config, head);
+  Weights w = allocate(config, head, compute);
   fill_start(w, seed);
+  round_weights(w);
   return w;
 }
 
 Weights make_critic(const Weights& actor) {
   const at::NoGradGuard no_grad;
-  Weights critic = allocate(actor.config, Head::value);
+  Weights critic = allocate(actor.config, Head::value, actor.compute);
   // The trunk comes first in both flat tensors.
   const int64_t trunk = critic.flat.numel() - critic.value_head.numel() - critic.value_bias.numel();
   critic.flat.narrow(0, 0, trunk).copy_(actor.flat.narrow(0, 0, trunk));
+  round_weights(critic);
   return critic;
 }
 
-Status save_weights(const Weights& weights, const std::string& path) {
-  std::vector<FloatTensor> tensors;
-  for (const Entry& entry : entries(weights)) {
-    tensors.push_back({entry.name, entry_shape(entry), entry_data(entry)});
-  }
-  return write_safetensors(path, tensors, {{"format", "pt"}});
+Weights make_half(const Weights& from) {
+  const at::NoGradGuard no_grad;
+  Weights w = shape_of(from.config, from.head, ComputeType::bf16);
+  w.half = from.flat.to(at::kBFloat16);
+  w.cosine = from.cosine;
+  w.sine = from.sine;
+  make_views(w);
+  return w;
 }
 
-Status load_weights(Weights& weights, const std::string& path) {
-  const Result<SafeTensors> file = SafeTensors::open(path);
-  if (!file) {
-    return file.failure();
+void enable_gradients(Weights& w) {
+  if (w.grad.defined()) {
+    return;
   }
-  for (const Entry& entry : entries(weights)) {
-    if (entry.name.starts_with("value_head.") && !file.value().tensors().contains(entry.name)) {
-      continue;
-    }
-    Result<std::vector<float>> values = file.value().read_floats(entry.name, entry_shape(entry));
-    if (!values) {
-      return Failure{path + ": " + values.failure().message, values.failure().code};
-    }
-    std::copy(values->begin(), values->end(), entry_data(entry));
+  w.grad = at::zeros_like(w.flat);
+  const bool half = w.compute == ComputeType::bf16;
+  if (half) {
+    w.half_grad = at::zeros_like(w.half);
   }
-  return ok();
+  int64_t offset = 0;
+  for (Slot& slot : slots(w)) {
+    const int64_t size = count(slot.shape);
+    slot.place->set_requires_grad(true);
+    slot.place->mutable_grad() = (half ? w.half_grad : w.grad).narrow(0, offset, size).view(slot.shape);
+    offset += size;
+  }
+}
+
+void collect_gradients(Weights& w) {
+  if (w.compute == ComputeType::bf16) {
+    const at::NoGradGuard no_grad;
+    w.grad.add_(w.half_grad);
+    w.half_grad.zero_();
+  }
+}
+
+void round_weights(Weights& w) {
+  if (w.compute == ComputeType::bf16) {
+    const at::NoGradGuard no_grad;
+    w.half.copy_(w.flat);
+  }
+}
+
+at::Tensor decay_mask(const Weights& weights) {
+  Weights shape = shape_of(weights.config, weights.head, weights.compute);
+  at::Tensor mask = at::zeros_like(weights.flat);
+  int64_t offset = 0;
+  for (const Slot& slot : slots(shape)) {
+    const int64_t size = count(slot.shape);
+    mask.narrow(0, offset, size).fill_(slot.shape.size() > 1 ? 1.0 : 0.0);
+    offset += size;
+  }
+  return mask;
+}
+
+std::vector<WeightEntry> weight_entries(const Weights& w) {
+  const ModelConfig& c = w.config;
+  std::vector<WeightEntry> all;
+  float* next = w.flat.data_ptr<float>();
+  // Names in the order of `slots`; a slot of several names holds their rows one after the other.
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    const int64_t size = count(shape);
+    all.push_back({name, std::move(shape), next});
+    next += size;
+  };
+  add("model.embed_tokens.weight", {c.vocabulary, c.width});
+  const int64_t q = c.heads * c.head_width;
+  const int64_t kv = c.kv_heads * c.head_width;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    const std::string attention = prefix + "self_attn.";
+    add(prefix + "input_layernorm.weight", {c.width});
+    add(attention + "q_proj.weight", {q, c.width});
+    add(attention + "k_proj.weight", {kv, c.width});
+    add(attention + "v_proj.weight", {kv, c.width});
+    if (c.qkv_bias) {
+      add(attention + "q_proj.bias", {q});
+      add(attention + "k_proj.bias", {kv});
+      add(attention + "v_proj.bias", {kv});
+    }
+    if (c.qk_norm) {
+      add(attention + "q_norm.weight", {c.head_width});
+      add(attention + "k_norm.weight", {c.head_width});
+    }
+    add(attention + "o_proj.weight", {c.width, q});
+    add(prefix + "post_attention_layernorm.weight", {c.width});
+    add(prefix + "mlp.gate_proj.weight", {c.mlp_width, c.width});
+    add(prefix + "mlp.up_proj.weight", {c.mlp_width, c.width});
+    add(prefix + "mlp.down_proj.weight", {c.width, c.mlp_width});
+  }
+  add("model.norm.weight", {c.width});
+  if (w.head == Head::value) {
+    add("value_head.weight", {1, c.width});
+    add("value_head.bias", {1});
+  } else if (!c.tied_embeddings) {
+    add("lm_head.weight", {c.vocabulary, c.width});
+  }
+  return all;
 }
 
 }  // namespace khost::trainer

@@ -1,5 +1,6 @@
-// All weights of one network in one flat fp32 tensor, with a flat gradient beside it; the named weights are views.
-// One set serves training and generation. Files hold the Hugging Face names, q, k, v and gate, up apart.
+// All weights of one network in one flat fp32 tensor, with a flat gradient beside it; the named weights are views. One set
+// serves training and generation. With compute type bf16 the named weights are views of a rounded copy, whose gradients
+// are added to the fp32 ones after each backward pass.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,20 @@
 namespace khost::trainer {
 
 enum class Head { vocabulary, value };
+enum class ComputeType { fp32, bf16 };
+// fp32 | bf16
+Result<ComputeType> parse_compute_type(const std::string& name);
 
 struct Layer {
-  at::Tensor norm_attention, qkv, qkv_bias, attention_out, norm_mlp, gate_up, mlp_out;
+  at::Tensor norm_attention, qkv, qkv_bias, q_norm, k_norm, attention_out, norm_mlp, gate_up, mlp_out;
 };
 
 struct Weights {
   ModelConfig config;
   Head head = Head::vocabulary;
-  at::Tensor flat, grad;
-  at::Tensor decay;  // 1 where weight decay applies (matrices), 0 elsewhere
+  ComputeType compute = ComputeType::fp32;
+  at::Tensor flat, grad;       // fp32; grad only once enable_gradients ran
+  at::Tensor half, half_grad;  // bf16 compute only
   at::Tensor embedding, final_norm, vocabulary_head, value_head, value_bias;
   std::vector<Layer> layers;
   at::Tensor cosine, sine;  // rotary tables [positions, head_width/2]
@@ -32,14 +37,30 @@ struct Weights {
 
 // Matrices from N(0, 0.02), those that end a residual branch from N(0, 0.02/sqrt(2 layers)); norms 1; value head 0,
 // so that a fresh critic says 0 everywhere.
-Weights make_weights(const ModelConfig& config, Head head, uint64_t seed);
+Weights make_weights(const ModelConfig& config, Head head, uint64_t seed, ComputeType compute = ComputeType::fp32);
 
 // A critic with `actor`'s transformer and a fresh value head.
 Weights make_critic(const Weights& actor);
 
-Status save_weights(const Weights& weights, const std::string& path);
+// A rounded copy for generation: no fp32 weights, no gradients.
+Weights make_half(const Weights& from);
 
-// `path` is a safetensors file. A value head is read where the file has one, else it stays as it is.
-Status load_weights(Weights& weights, const std::string& path);
+// Gives every named weight its part of a gradient of zeros; harmless to call again.
+void enable_gradients(Weights& weights);
+// After a backward pass: moves what the bf16 gradients hold into the fp32 ones.
+void collect_gradients(Weights& weights);
+// After a change of the fp32 weights: rounds them anew.
+void round_weights(Weights& weights);
+// 1 where weight decay applies (matrices), 0 elsewhere; flat.
+at::Tensor decay_mask(const Weights& weights);
+
+// One tensor of a file: its Hugging Face name and the rows of the fp32 weights that hold it (q, k, v and gate, up stand
+// apart in files).
+struct WeightEntry {
+  std::string name;
+  std::vector<int64_t> shape;
+  float* data;
+};
+std::vector<WeightEntry> weight_entries(const Weights& weights);
 
 }  // namespace khost::trainer

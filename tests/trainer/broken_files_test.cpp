@@ -1,0 +1,238 @@
+// Files that are cut, wrong or mutated: an error that names file and field, never a crash, never half a checkpoint.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <functional>
+#include <random>
+#include <sys/resource.h>
+
+#include "tests/trainer/gguf_writer.h"
+#include "tests/trainer/support.h"
+#include "trainer/learn/checkpoint.h"
+#include "trainer/model/gguf.h"
+#include "trainer/model/safetensors.h"
+#include "trainer/trainer.h"
+
+using namespace khost::trainer;
+using khost::Json;
+using khost::Result;
+using testing::read_text;
+using testing::TemporaryFolder;
+using testing::write_text;
+
+namespace {
+
+std::shared_ptr<Trainer> tiny() {
+  TrainerSpec spec;
+  spec.config = ModelConfig{};
+  spec.config->vocabulary = 300;
+  spec.config->width = 16;
+  spec.config->layers = 1;
+  spec.config->heads = spec.config->kv_heads = 2;
+  spec.config->head_width = 8;
+  spec.config->mlp_width = 24;
+  spec.tokenizer = std::make_shared<const Tokenizer>(
+      train_tokenizer({"int a = 1; int b = 2; return a + b;"}, {.vocabulary = 270, .specials = {"<|end|>"}}).value());
+  return Trainer::open(spec).value();
+}
+
+std::string why(const std::string& folder) {
+  TrainerSpec spec;
+  spec.model = folder;
+  const auto opened = Trainer::open(spec);
+  return opened ? "" : opened.failure().message;
+}
+
+void check_names(const std::string& message, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    CAPTURE(message);
+    CHECK(message.find(word) != std::string::npos);
+  }
+}
+
+struct Edit {
+  std::string file;
+  std::function<void(Json&)> change;
+  std::vector<std::string> words;
+};
+
+// Mutates `original` in `rounds` ways, with bytes, cuts and copies, and lets `use` read each: it must not crash, and what
+// it accepts it must be able to use.
+void mutate(const std::string& original, const std::string& path, int rounds, const std::function<void()>& use) {
+  std::mt19937_64 random(7);
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % std::max<size_t>(n, 1)); };
+  for (int round = 0; round < rounds; ++round) {
+    std::string text = original;
+    for (size_t edits = 1 + below(4); edits > 0 && !text.empty(); --edits) {
+      // Headers are where readers decide; most edits go there.
+      const size_t at = below(below(4) == 0 ? text.size() : std::min<size_t>(text.size(), 600));
+      switch (below(5)) {
+        case 0: text[at] = static_cast<char>(below(256)); break;
+        case 1: text.resize(at); break;
+        case 2: text.erase(at, 1 + below(9)); break;
+        case 3: text.insert(at, text.substr(below(text.size()), below(40))); break;
+        default: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
+      }
+    }
+    write_text(path, text);
+    use();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a broken model folder is refused with its file and field") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "model";
+  REQUIRE(tiny()->save(place, {}));
+  const std::vector<Edit> edits = {
+      {"config.json", [](Json& j) { j["model_type"] = "mamba"; }, {"config.json", "model_type", "mamba", "qwen3"}},
+      {"config.json", [](Json& j) { j.erase("hidden_size"); }, {"config.json", "hidden_size"}},
+      {"config.json", [](Json& j) { j["num_hidden_layers"] = "two"; }, {"config.json", "num_hidden_layers"}},
+      {"config.json", [](Json& j) { j["hidden_size"] = 32; }, {"model.safetensors", "embed_tokens", "[300,16]"}},
+      {"config.json", [](Json& j) { j["num_hidden_layers"] = 2; }, {"model.safetensors", "layers.1", "missing"}},
+      {"config.json", [](Json& j) { j["rope_scaling"] = {{"rope_type", "yarn"}}; }, {"config.json", "rope", "yarn"}},
+      {"config.json", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }, {"config.json", "factor"}},
+      {"config.json", [](Json& j) { j["hidden_act"] = "gelu"; }, {"config.json", "hidden_act", "gelu"}},
+      {"tokenizer.json", [](Json& j) { j["pre_tokenizer"] = {{"type", "Metaspace"}}; },
+       {"tokenizer.json", "pre_tokenizer", "Metaspace"}},
+      {"tokenizer.json", [](Json& j) { j["normalizer"] = {{"type", "Lowercase"}}; },
+       {"tokenizer.json", "normalizer", "Lowercase"}},
+      {"tokenizer.json", [](Json& j) { j["model"]["type"] = "Unigram"; }, {"tokenizer.json", "Unigram", "BPE"}},
+      {"tokenizer.json", [](Json& j) { j["model"]["merges"].push_back("zz qq"); }, {"tokenizer.json", "merges", "zz"}},
+  };
+  for (const Edit& edit : edits) {
+    const std::string path = place + "/" + edit.file;
+    const std::string before = read_text(path);
+    Json json = Json::parse(before);
+    edit.change(json);
+    REQUIRE(write_json(path, json));
+    check_names(why(place), edit.words);
+    write_text(path, before);
+  }
+  CHECK(why(place).empty());
+  const std::string weights = place + "/model.safetensors";
+  std::filesystem::resize_file(weights, std::filesystem::file_size(weights) - 4);
+  check_names(why(place), {"model.safetensors", "lies outside the file"});
+  std::filesystem::resize_file(weights, 5);
+  check_names(why(place), {"model.safetensors", "too short"});
+}
+
+TEST_CASE("a shard that is missing or lacks its tensor is named") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "model";
+  REQUIRE(tiny()->save(place, {}));
+  const SafeTensors whole = SafeTensors::open(place + "/model.safetensors").value();
+  Json map = Json::object();
+  for (const auto& [name, tensor] : whole.tensors()) {
+    map[name] = "model-1.safetensors";
+  }
+  std::filesystem::rename(place + "/model.safetensors", place + "/model-1.safetensors");
+  const std::string index = place + "/model.safetensors.index.json";
+  REQUIRE(write_json(index, {{"weight_map", map}}));
+  CHECK(why(place).empty());
+  map["model.norm.weight"] = "model-2.safetensors";
+  REQUIRE(write_json(index, {{"weight_map", map}}));
+  check_names(why(place), {"model-2.safetensors"});
+  map["model.norm.weight"] = "../model-2.safetensors";
+  REQUIRE(write_json(index, {{"weight_map", map}}));
+  check_names(why(place), {"index.json", "model.norm.weight"});
+  map.erase("model.norm.weight");
+  REQUIRE(write_json(index, {{"weight_map", map}}));
+  check_names(why(place), {"index.json", "model.norm.weight", "missing"});
+}
+
+TEST_CASE("a full disk leaves the old checkpoint whole and nothing beside it") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "checkpoint";
+  const auto model = tiny();
+  REQUIRE(model->save(place, {{"step", 1}}));
+  // A limit on the size of files stands for a full disk: writes fail half-way in the same manner.
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t most : {rlim_t{100}, rlim_t{4096}, std::filesystem::file_size(place + "/model.safetensors") + 10}) {
+    const rlimit small = {most, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    const khost::Status saved = model->save(place, {{"step", 2}});
+    setrlimit(RLIMIT_FSIZE, &before);
+    REQUIRE_FALSE(saved);
+    CHECK(saved.failure().code == "io");
+    check_names(saved.failure().message, {"write", place + ".new-", "File too large"});
+    CHECK(verify_checkpoint(place));
+    CHECK(model->load(place).value().at("step") == 1);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+  }
+  std::signal(SIGXFSZ, handler);
+}
+
+TEST_CASE("mutated safetensors files never crash the reader") {
+  const TemporaryFolder folder;
+  const std::vector<float> values(24, 0.5f);
+  const std::string path = folder / "x.safetensors";
+  REQUIRE(write_safetensors(path, {{"a", {2, 3}, values.data()}, {"b.weight", {4, 4}, values.data()}}, {{"format", "pt"}}));
+  int accepted = 0;
+  mutate(read_text(path), path, 3000, [&] {
+    const Result<SafeTensors> file = SafeTensors::open(path);
+    if (!file) {
+      CHECK(file.failure().message.find(path) != std::string::npos);
+      return;
+    }
+    ++accepted;
+    for (const auto& [name, tensor] : file.value().tensors()) {
+      if (const auto read = file.value().read_floats(name, tensor.shape)) {
+        CHECK(read.value().size() * 2 <= std::max<size_t>(tensor.bytes.size(), 1));
+      }
+    }
+  });
+  MESSAGE(accepted << " of 3000 mutated files were still readable");
+}
+
+TEST_CASE("mutated GGUF files never crash the reader") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf";
+  testing::GgufWriter writer;
+  writer.text("general.architecture", "llama");
+  writer.number("llama.block_count", 1);
+  writer.texts("tokenizer.ggml.tokens", {"a", "b", "c"});
+  writer.tensor("t0", {32, 2}, 3, std::string(40, '\x11'));
+  writer.tensor("t1", {4}, 0, std::string(16, '\x3f'));
+  int accepted = 0;
+  mutate(writer.bytes(), path, 3000, [&] {
+    const Result<Gguf> file = Gguf::open(path);
+    if (!file) {
+      CHECK(file.failure().message.find(path) != std::string::npos);
+      return;
+    }
+    ++accepted;
+    for (const auto& [name, tensor] : file.value().tensors()) {
+      size_t count = tensor.bytes.empty() ? 0 : 1;
+      for (const int64_t size : tensor.shape) {
+        count *= static_cast<size_t>(size);
+      }
+      std::vector<float> out(count);
+      (void)dequantize(tensor, out);
+    }
+  });
+  MESSAGE(accepted << " of 3000 mutated files were still readable");
+}
+
+TEST_CASE("mutated tokenizer files never crash the reader, and what loads encodes") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokenizer.json";
+  REQUIRE(tiny()->tokenizer()->save(path));
+  int accepted = 0;
+  // Edits all over the file: its header is small.
+  std::string text = read_text(path);
+  mutate(Json::parse(text).dump(), path, 400, [&] {
+    const Result<Tokenizer> loaded = Tokenizer::load(path);
+    if (!loaded) {
+      CHECK(loaded.failure().message.find(path) != std::string::npos);
+      return;
+    }
+    ++accepted;
+    const auto tokens = loaded.value().encode("int a = 1; <|end|>\xff\xc3\xa9", Special::parse);
+    (void)loaded.value().decode(tokens, Special::parse);
+  });
+  MESSAGE(accepted << " of 400 mutated files were still readable");
+}

@@ -1,0 +1,114 @@
+#include "trainer/learn/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <arpa/inet.h>
+#include <map>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "host/base/json.h"
+#include "tests/trainer/support.h"
+
+using namespace khost::trainer;
+using khost::Json;
+
+namespace {
+
+std::function<std::string(const char*)> environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? "" : found->second;
+  };
+}
+
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+// Starts tests/trainer/ranks.lua as `size` processes and returns what rank 0 printed last, as JSON.
+Json train(const testing::TemporaryFolder& folder, int size, const std::string& mode) {
+  std::string command = "cd " + folder.path + " || exit 9\n";
+  const std::string port = std::to_string(free_port());
+  for (int rank = size - 1; rank >= 0; --rank) {
+    command += "RANK=" + std::to_string(rank) + " WORLD_SIZE=" + std::to_string(size) + " MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+               port + " KHOST_ROOT=" KHOST_SOURCE_DIR " " + testing::build_folder() + "/khost " KHOST_SOURCE_DIR
+               "/tests/trainer/ranks.lua " + mode + " >rank" + std::to_string(rank) + " 2>&1 &\n";
+  }
+  testing::write_text(folder / "run.sh", command + "wait\n");
+  testing::run("sh " + (folder / "run.sh"));
+  const std::string output = testing::read_text(folder / "rank0");
+  const size_t at = output.rfind("{\"");
+  INFO(output);
+  REQUIRE(at != std::string::npos);
+  return Json::parse(output.substr(at));
+}
+
+}  // namespace
+
+TEST_CASE("ranks read what torchrun and srun tell them") {
+  CHECK(read_ranks(environment({})).value().size == 1);
+  const RanksOptions torchrun = read_ranks(environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"},
+                                                        {"MASTER_PORT", "1234"}})).value();
+  CHECK(torchrun.rank == 3);
+  CHECK(torchrun.address == "node7");
+  CHECK(torchrun.port == 1234);
+  CHECK(torchrun.host_store);
+  const RanksOptions agent =
+      read_ranks(environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                              {"TORCHELASTIC_RESTART_COUNT", "2"}})).value();
+  CHECK_FALSE(agent.host_store);
+  CHECK(agent.prefix == "/worker/attempt_2");
+  const RanksOptions srun = read_ranks(environment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"},
+                                                    {"SLURM_JOB_NODELIST", "gpu[03-07,11].cluster,login"}})).value();
+  CHECK(srun.rank == 1);
+  CHECK(srun.address == "gpu03.cluster");
+  CHECK(read_ranks(environment({{"RANK", "2"}, {"WORLD_SIZE", "2"}})).failure().message.find("RANK is 2") == 0);
+  CHECK(read_ranks(environment({{"RANK", "x"}, {"WORLD_SIZE", "2"}})).failure().code == "bad_input");
+}
+
+TEST_CASE("slices cover everything once") {
+  for (const int size : {1, 2, 3, 7}) {
+    int64_t next = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const Slice slice = slice_of(10, rank, size);
+      CHECK((slice.begin == next || slice.length == 0));
+      next += slice.length;
+    }
+    CHECK(next == 10);
+  }
+}
+
+TEST_CASE("two processes reproduce one process's updates, and resume from each other's checkpoints") {
+  const testing::TemporaryFolder folder;
+  const Json one = train(folder, 1, "train");
+  const Json two = train(folder, 2, "train");
+  const auto close = [](const Json& a, const Json& b, double tolerance) {
+    REQUIRE(a.size() == b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].get<double>() == doctest::Approx(b[i].get<double>()).epsilon(tolerance));
+    }
+  };
+  close(two["norms"], one["norms"], 1e-4);
+  close(two["losses"], one["losses"], 1e-3);
+  close(two["logprobs"], one["logprobs"], 1e-4);
+  CHECK(two["size"] == 2);
+  // The checkpoint that two ranks wrote goes on alone.
+  const Json alone = train(folder, 1, "resume");
+  close(alone["norms"], two["more"], 1e-4);
+}
+
+TEST_CASE("a rank that dies ends the others with a message that says so") {
+  const testing::TemporaryFolder folder;
+  const Json left = train(folder, 2, "die");
+  CHECK(left["code"] == "gone");
+  CHECK(left["message"].get<std::string>().find("rank 0 of 2: sum: another rank is gone") == 0);
+}

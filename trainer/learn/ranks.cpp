@@ -1,0 +1,96 @@
+// Ranks over c10d with Gloo. See gloo_names/gloo/names.h for where Gloo's classes come from.
+#include "trainer/learn/ranks.h"
+
+#include "trainer/torch.h"
+
+#define USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace khost::trainer {
+namespace {
+
+class GlooRanks : public Ranks {
+ public:
+  GlooRanks(const RanksOptions& options, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> backend)
+      : options_(options), store_(std::move(store)), backend_(std::move(backend)) {}
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+
+  Status sum(at::Tensor& tensor) override {
+    return exchange("sum", [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      backend_->allreduce(tensors)->wait();
+    });
+  }
+
+  Status sum(std::vector<double>& numbers) override {
+    at::Tensor tensor =
+        at::from_blob(numbers.data(), {static_cast<int64_t>(numbers.size())}, at::TensorOptions(at::kDouble));
+    return sum(tensor);
+  }
+
+  Status broadcast(at::Tensor& tensor, int root) override {
+    if (tensor.numel() == 0) {
+      return ok();
+    }
+    return exchange("broadcast", [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::BroadcastOptions from;
+      from.rootRank = root;
+      backend_->broadcast(tensors, from)->wait();
+    });
+  }
+
+ private:
+  // Gloo throws when a peer closes its connection or says nothing for too long.
+  template <class F>
+  Status exchange(const char* what, F work) {
+    try {
+      work();
+      return ok();
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      return Failure{"rank " + std::to_string(options_.rank) + " of " + std::to_string(options_.size) + ": " + what +
+                         ": another rank is gone or silent: " + text.substr(0, text.find('\n')),
+                     "gone"};
+    }
+  }
+
+  const RanksOptions options_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Ranks>> Ranks::join(const RanksOptions& options) {
+  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
+  try {
+    c10d::TCPStoreOptions meeting;
+    meeting.port = static_cast<uint16_t>(options.port);
+    meeting.isServer = options.rank == 0 && options.host_store;
+    meeting.timeout = timeout;
+    c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(options.address, meeting);
+    if (!options.prefix.empty()) {
+      store = c10::make_intrusive<c10d::PrefixStore>(options.prefix, store);
+    }
+    auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
+    // Ranks that meet at this machine's own address talk over the loopback: host names need not resolve to it.
+    const bool local = options.address == "127.0.0.1" || options.address == "localhost";
+    gloo->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                  : c10d::ProcessGroupGloo::createDefaultDevice());
+    c10::intrusive_ptr<c10d::Backend> backend =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);
+    return std::shared_ptr<Ranks>(std::make_shared<GlooRanks>(options, store, backend));
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return Failure{"rank " + std::to_string(options.rank) + " of " + std::to_string(options.size) + " cannot join at " +
+                       options.address + ":" + std::to_string(options.port) + ": " + text.substr(0, text.find('\n')),
+                   "gone"};
+  }
+}
+
+}  // namespace khost::trainer

@@ -1,0 +1,89 @@
+// What launchers tell a rank, and how work is cut between ranks; no LibTorch.
+#include <algorithm>
+#include <cstdlib>
+
+#include "trainer/learn/ranks.h"
+
+namespace khost::trainer {
+namespace {
+
+std::shared_ptr<Ranks>& joined() {
+  static std::shared_ptr<Ranks> ranks;
+  return ranks;
+}
+
+Result<int> number(const std::string& text, const char* name) {
+  char* end = nullptr;
+  const long value = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || value < 0 || value > 65535) {
+    return Failure{std::string(name) + " is '" + text + "', expected a whole number from 0 to 65535", "bad_input"};
+  }
+  return static_cast<int>(value);
+}
+
+// "node[03-07,9],login" -> "node03"; "gpu1" -> "gpu1".
+std::string first_host(const std::string& list) {
+  const size_t bracket = list.find('[');
+  const size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) {
+    return list.substr(0, comma);
+  }
+  const size_t end = list.find_first_of("-,]", bracket + 1);
+  const size_t close = list.find(']', bracket);
+  const std::string tail = close == std::string::npos ? "" : list.substr(close + 1);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1) + tail.substr(0, tail.find(','));
+}
+
+}  // namespace
+
+// Under torchrun's agent (TORCHELASTIC_USE_AGENT_STORE) the agent hosts the store: rank 0 is a client too, and every
+// attempt has keys of its own.
+Result<RanksOptions> read_ranks(const std::function<std::string(const char*)>& environment) {
+  RanksOptions options;
+  const bool srun = environment("RANK").empty() && !environment("SLURM_PROCID").empty();
+  const char* const rank_name = srun ? "SLURM_PROCID" : "RANK";
+  const char* const size_name = srun ? "SLURM_NTASKS" : "WORLD_SIZE";
+  if (environment(rank_name).empty() && environment(size_name).empty()) {
+    return options;
+  }
+  for (const auto& [name, place] : {std::pair{rank_name, &options.rank}, std::pair{size_name, &options.size}}) {
+    const Result<int> value = number(environment(name), name);
+    if (!value) {
+      return value.failure();
+    }
+    *place = *value;
+  }
+  if (options.size < 1 || options.rank >= options.size) {
+    return Failure{std::string(rank_name) + " is " + std::to_string(options.rank) + ", expected below " + size_name +
+                       " = " + std::to_string(options.size),
+                   "bad_input"};
+  }
+  if (const std::string address = environment("MASTER_ADDR"); !address.empty()) {
+    options.address = address;
+  } else if (const std::string nodes = environment("SLURM_JOB_NODELIST"); srun && !nodes.empty()) {
+    options.address = first_host(nodes);
+  }
+  if (const std::string port = environment("MASTER_PORT"); !port.empty()) {
+    const Result<int> value = number(port, "MASTER_PORT");
+    if (!value) {
+      return value.failure();
+    }
+    options.port = *value;
+  }
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    options.host_store = false;
+    options.prefix = "/worker/attempt_" + environment("TORCHELASTIC_RESTART_COUNT");
+  }
+  return options;
+}
+
+std::shared_ptr<Ranks> Ranks::current() { return joined(); }
+void Ranks::set_current(std::shared_ptr<Ranks> ranks) { joined() = std::move(ranks); }
+
+Slice slice_of(int64_t count, int rank, int size) {
+  const int64_t each = (count + size - 1) / size;
+  const int64_t begin = std::min(count, each * rank);
+  return {begin, std::min(count, begin + each) - begin};
+}
+
+}  // namespace khost::trainer
