@@ -22,7 +22,7 @@ local OPTIONS = {
   { name = "--suite", kind = "text", required = true, help = "folder, .jsonl or .parquet; a KernelBench checkout too" },
   { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
   { name = "--policy", kind = "list", help = "expert:VARIANT or local:DIR; may be repeated" },
-  { name = "--solutions", kind = "list", help = "folder of finished solutions: ID/ (a workspace) or ID.py (a single file)" },
+  { name = "--solutions", kind = "list", help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
   { name = "--samples", kind = "number", default = 1, help = "trajectories a task; the best counts" },
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
   { name = "--no-measure", kind = "flag", help = "verify only" },

@@ -72,8 +72,9 @@ COMMANDS.check = {
       args.misuse(message)
     end
     local results = checking.run(process, tasks, { memory_mb = options.memory_mb or 8 * options.budget_mb,
-      budget_mb = options.budget_mb, flops = options.gflop * 1e9, elements = options.elements, timeout_s = options.timeout, compile = options.compile,
-      jobs = options.jobs, structure_only = options.structure }, options.output)
+      budget_mb = options.budget_mb, flops = options.gflop * 1e9, elements = options.elements,
+      timeout_s = options.timeout, compile = options.compile, jobs = options.jobs,
+      structure_only = options.structure }, options.output)
     process:close()
     if options.output then
       put(options.output .. "/health.csv", report.csv(results))

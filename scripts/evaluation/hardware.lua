@@ -27,7 +27,8 @@ function hardware.facts(target)
   local processor = (fs.read("/proc/cpuinfo") or ""):match("model name%s*:%s*([^\n]+)") or facts.machine or "unknown"
   local python = fs.env("KHOST_PYTHON") or "python3"
   return { processor = processor, cores = facts.cores, kernel = facts.kernel, target = target,
-    gpu = target == "cuda" and first_line { "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader" } or nil,
+    gpu = target == "cuda"
+      and first_line { "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader" } or nil,
     torch = first_line { python, "-I", "-c", "import importlib.metadata as m; print(m.version('torch'))" } }
 end
 

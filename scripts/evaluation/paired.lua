@@ -64,7 +64,7 @@ function paired.compare(a, b)
   end
   out.timed = #ratios
   out.ratio = #ratios > 0 and math.exp(sum / #ratios) or nil
-  out.low, out.high = metrics.interval_of_mean(ratios, "paired")
+  out.low, out.high = metrics.interval_of_mean(ratios)
   return out
 end
 

@@ -142,7 +142,8 @@ function results.tables(policies)
   return { { title = "Table 1 (95 % intervals over tasks)", columns = { "subset", "policy", "tasks", "pass",
       "faster than eager", "faster than compile", "x eager", "x compile" }, rows = main },
     { title = "fast_p: correct and more than p times as fast", columns = thresholds, rows = fast },
-    { title = "Effort", columns = { "policy", "tokens a sample", "seconds a sample", "tasks not counted" }, rows = effort } }
+    { title = "Effort", columns = { "policy", "tokens a sample", "seconds a sample", "tasks not counted" },
+      rows = effort } }
 end
 
 --- Everything as one JSON text.

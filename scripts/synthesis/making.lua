@@ -88,6 +88,13 @@ local function compose(work, found)
   return composed
 end
 
+-- Thousands of comparisons are no reason to keep others waiting.
+local function breathe(index)
+  if index % 20 == 0 then
+    sched.sleep(0)
+  end
+end
+
 local function profiles_of(suites)
   local profiles = {}
   for _, path in ipairs(suites) do
@@ -95,8 +102,9 @@ local function profiles_of(suites)
     if not tasks then
       args.misuse("--evaluation " .. message)
     end
-    for _, task in ipairs(tasks) do
+    for index, task in ipairs(tasks) do
       profiles[#profiles + 1] = similarity.profile(task.source)
+      breathe(index)
     end
   end
   return profiles
@@ -105,7 +113,8 @@ end
 local function before(work, tasks)
   local profiles = profiles_of(work.options.evaluation)
   duplicates.mark(tasks)
-  for _, task in ipairs(tasks) do
+  for index, task in ipairs(tasks) do
+    breathe(index)
     if #profiles > 0 then
       task.similarity = similarity.greatest(similarity.profile(task.source), profiles)
     end
@@ -200,8 +209,10 @@ local function write(work, tasks)
       quarantined[#quarantined + 1] = json.encode(record)
     end
   end
-  assert(fs.write(work.output .. "/tasks.jsonl", table.concat(kept, "\n") .. (#kept > 0 and "\n" or "")))
-  assert(fs.write(work.output .. "/quarantine.jsonl", table.concat(quarantined, "\n") .. (#quarantined > 0 and "\n" or "")))
+  for name, lines in pairs { ["tasks.jsonl"] = kept, ["quarantine.jsonl"] = quarantined } do
+    lines[#lines + 1] = ""
+    assert(fs.write(work.output .. "/" .. name, table.concat(lines, "\n")))
+  end
 end
 
 local function write_operators(work, found)
@@ -231,14 +242,16 @@ local function open_work(options)
   local file = folder .. "/asked.json"
   local old = fs.read(file)
   if old and old ~= asked then
-    args.misuse(("%s holds a suite that was asked for otherwise (%s); name another --output"):format(options.output, old))
+    args.misuse(("%s holds a suite that was asked for otherwise (%s); name another --output"):format(options.output,
+      old))
   end
   assert(fs.write(file, asked))
   local process, message = judge.open { jobs = options.jobs }
   if not process then
     args.misuse(message)
   end
-  return { options = options, output = options.output, folder = folder, process = process, rubric = rubric, seconds = {} }
+  return { options = options, output = options.output, folder = folder, process = process, rubric = rubric,
+    seconds = {} }
 end
 
 --- Everything; prints the tables and returns the exit code.

@@ -18,7 +18,7 @@ local WEIGHTS = { pointwise = 3, activation = 4, reduction = 2, shape = 1, pooli
   pixelshuffle = 0.5, channelshuffle = 0.3, flatten = 0.3, fold = 0.2 }
 -- What the CPU target is reckoned to do, for sizes by time; the filter measures.
 stack.BUDGET = { seconds = { 0.002, 0.05 }, flops_per_s = 1.5e10, bytes_per_s = 4e9, peak_bytes = 128 * 2 ^ 20 }
-local TRIES, BATCH, GROWTH = 40, 64, 2
+local TRIES, BATCH, PORTION, GROWTH = 40, 64, 256, 2
 
 -- Values of the left are also values of the right.
 local FITS = { any = { any = true }, bounded = { any = true, bounded = true },
@@ -225,21 +225,9 @@ end
 ---@field size integer[]     of the input
 ---@field reckoned_s number  by the budget's rates
 
---- Composes tasks of the given depths.
----@async
----@param found table                     the library
----@param depths integer[]                one task each
----@param seed string|integer
----@param probe fun(sources: string[]): table[]   facts by shape of task files, or {error}
----@param options? {budget?: table, progress?: fun(done: integer)}
----@return StackedTask[] tasks, integer given_up
-function stack.compose(found, depths, seed, probe, options)
-  local budget = options and options.budget or stack.BUDGET
-  local open, done, given_up = {}, {}, 0
-  for index, depth in ipairs(depths) do
-    open[index] = begin(depth, random.stream(("stack %s %d"):format(seed, index)))
-    open[index].index = index
-  end
+-- One portion: round by round a proposal for each task that is not finished.
+local function compose_portion(open, found, probe, budget, finished)
+  local done, given_up = {}, 0
   while #open > 0 do
     local proposals, asked, still = {}, {}, {}
     for _, task in ipairs(open) do
@@ -260,16 +248,42 @@ function stack.compose(found, depths, seed, probe, options)
       end
     end
     open = still
-    if options and options.progress then
-      options.progress(#done)
-    end
+    finished(#done)
   end
   grow(done, probe, budget)
   table.sort(done, function(a, b) return a.index < b.index end)
-  for index, task in ipairs(done) do
-    done[index] = describe(task)
-  end
   return done, given_up
+end
+
+--- Composes tasks of the given depths. Each has a stream of its own: the same seed and place give the same task.
+---@async
+---@param found table                     the library
+---@param depths integer[]                one task each
+---@param seed string|integer
+---@param probe fun(sources: string[]): table[]   facts by shape of task files, or {error}
+---@param options? {budget?: table, progress?: fun(done: integer)}
+---@return StackedTask[] tasks, integer given_up
+function stack.compose(found, depths, seed, probe, options)
+  local budget = options and options.budget or stack.BUDGET
+  local tasks, given_up = {}, 0
+  for from = 1, #depths, PORTION do
+    local open = {}
+    for index = from, math.min(#depths, from + PORTION - 1) do
+      local task = begin(depths[index], random.stream(("stack %s %d"):format(seed, index)))
+      task.index, open[#open + 1] = index, task
+    end
+    local before = #tasks
+    local done, lost = compose_portion(open, found, probe, budget, function(count)
+      if options and options.progress then
+        options.progress(before + count)
+      end
+    end)
+    given_up = given_up + lost
+    for _, task in ipairs(done) do
+      tasks[#tasks + 1] = describe(task)
+    end
+  end
+  return tasks, given_up
 end
 
 return stack

@@ -91,20 +91,23 @@ return {
     near(high, 0.9433178, "high", 1e-6)
   end,
 
-  intervals_narrow_with_tasks_hold_the_mean_and_repeat = function()
-    local few, many = {}, {}
-    for i = 1, 400 do
-      local value = i % 2 == 0 and 2 or 0.5
-      many[i] = value
-      few[i] = i <= 10 and value or nil
+  the_interval_of_a_speed_up_is_student_s_over_the_logarithms = function()
+    -- Three logarithms 0, 1, 2: mean 1, deviation 1, t(2) = 4.3027.
+    local low, high = metrics.interval_of_mean { 1, math.exp(1), math.exp(2) }
+    near(math.log(low), 1 - 4.3027 / math.sqrt(3), "low", 1e-4)
+    near(math.log(high), 1 + 4.3027 / math.sqrt(3), "high", 1e-4)
+    -- t(9) = 2.2622, t(29) = 2.0452.
+    for _, case in ipairs { { 10, 2.2622 }, { 30, 2.0452 } } do
+      local values = {}
+      for i = 1, case[1] do
+        values[i] = i % 2 == 0 and 2 or 0.5
+      end
+      local deviation = math.log(2) * math.sqrt(case[1] / (case[1] - 1))
+      near(math.log(select(2, metrics.interval_of_mean(values))), case[2] * deviation / math.sqrt(case[1]),
+        case[1] .. " tasks", 1e-3)
     end
-    local a, b = metrics.interval_of_mean(few, "x")
-    local c, d = metrics.interval_of_mean(many, "x")
-    harness.is_true(a < 1 and b > 1 and c < 1 and d > 1, "hold 1")
-    harness.is_true(math.log(d / c) < math.log(b / a) / 3, "narrower")
-    -- The spread of the mean of n logs of +-ln 2.
-    near(math.log(d), 1.96 * math.log(2) / 20, "width", 0.02)
-    harness.expect({ metrics.interval_of_mean(few, "x") }, { a, b })
+    harness.expect({ metrics.interval_of_mean { 2, 2, 2 } }, { 2, 2 })
+    harness.expect(metrics.interval_of_mean { 2 }, nil)
   end,
 
   levels_are_counted_apart_and_together = function()

@@ -248,9 +248,10 @@ def overload_of(name):
     packet = getattr(torch.ops.aten, name, None)
     for which in ("default", "dim", "dim_IntList", "int", "Tensor_Scalar", "Scalar"):
         overload = getattr(packet, which, None)
-        if overload is not None and str(overload._schema.arguments[0].type if overload._schema.arguments else "") == "Tensor":
-            if not any("Tensor" in str(a.type) and not a.has_default_value() for a in overload._schema.arguments[1:]):
-                return overload
+        arguments = overload._schema.arguments if overload is not None else []
+        if arguments and str(arguments[0].type) == "Tensor" and not any(
+                "Tensor" in str(a.type) and not a.has_default_value() for a in arguments[1:]):
+            return overload
     return getattr(packet, "default", None)
 
 

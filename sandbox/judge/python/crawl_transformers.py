@@ -65,7 +65,8 @@ def without_annotations(node):
 
 
 def definitions(tree):
-    return {node.name: without_annotations(node) for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return {node.name: without_annotations(node) for node in tree.body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def is_module(node):
