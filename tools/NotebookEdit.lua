@@ -73,6 +73,21 @@ local function change(cells, arguments)
   return id
 end
 
+-- A list of cells that are objects; nothing less can be edited.
+local function is_notebook(value)
+  if type(value) ~= "table" or type(value.cells) ~= "table" then
+    return false
+  end
+  local count = 0
+  for key, cell in pairs(value.cells) do
+    if type(key) ~= "number" or type(cell) ~= "table" then
+      return false
+    end
+    count = count + 1
+  end
+  return count == #value.cells
+end
+
 local function run(context, arguments)
   local path, why, label = files.resolve(arguments.notebook_path)
   if not path then
@@ -87,7 +102,7 @@ local function run(context, arguments)
     return nil, problem, reason
   end
   local notebook = json.decode(text)
-  if type(notebook) ~= "table" or type(notebook.cells) ~= "table" then
+  if not is_notebook(notebook) then
     return nil, arguments.notebook_path .. " is not a notebook (JSON with cells)", "bad_notebook"
   end
   local id, failed, kind = change(notebook.cells, arguments)

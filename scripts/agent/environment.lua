@@ -79,7 +79,8 @@ function environment.files(workspace, task, judge, options)
     local files = candidate(workspace)
     local verdict = look(judge, task, files, options.reuse)
     self.states[#self.states + 1] = { files = files, correct = verdict.correct }
-    return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict), changes = changed,
+    return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict),
+      changes = changed,
       seconds = sched.now() - begin }
   end
   function self.candidate()
@@ -97,7 +98,8 @@ local function answer_request(self, workspace, options, request)
   local files = candidate(workspace)
   local ok, answer, message
   if kind == "tune" then
-    ok, answer, message = pcall(tune.answer, request, files, function(changed) return options.feedback("profile", changed) end)
+    ok, answer, message = pcall(tune.answer, request, files, function(changed) return options.feedback("profile",
+      changed) end)
   else
     ok, answer, message = pcall(options.feedback, kind, files)
   end
@@ -136,10 +138,16 @@ local function share(room)
     or MOST_BYTES
 end
 
+---@class (exact) ToolWorld
+---@field respond fun(observations: table[], calls: table[]): any   observations as the model reads them
+---@field shell_options? table
+---@field feedback? fun(kind: "verify"|"profile", files: table<string, string>): table|nil   {text, ok, correct, times}
+---@field most_requests? integer   of programs inside
+
 --- Answers are calls of tools. `states` holds what a verification of the agent found correct.
 ---@param workspace khost.Workspace
 ---@param toolset Toolset
----@param options {respond: fun(observations: table[], calls: table[]): any, shell_options?: table, feedback?: fun(kind: "verify"|"profile", files: table<string, string>): {text: string, ok: boolean, correct: boolean}|nil, most_requests?: integer}
+---@param options ToolWorld
 ---@return table
 function environment.tools(workspace, toolset, options)
   local context = { workspace = workspace, state = {}, shell_options = options.shell_options }
@@ -170,7 +178,8 @@ function environment.tools(workspace, toolset, options)
     local changed = changes(before, now)
     before = now
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
-      observations = observations, changes = changed, workspace = judging.artefact(now), text = options.respond(observations, action.calls),
+      observations = observations, changes = changed, workspace = judging.artefact(now),
+        text = options.respond(observations, action.calls),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()

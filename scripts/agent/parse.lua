@@ -5,7 +5,8 @@ local parse = {}
 
 local MOST_FENCE = 512  -- bytes of a line that can open or close a block
 
-parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut", "empty_file" }
+parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut",
+  "empty_file" }
 
 local function legal_path(path)
   if path == "model_new.py" then

@@ -69,7 +69,8 @@ local function judged(options, world, judged_before)
   local states = states_of(world)
   for index = 1, math.min(#states, options.policy.deterministic and #states or JUDGED) do
     local state = states[index]
-    local verdict = judged_before[state.artefact] or options.judge:verdict(options.task, state.files, { measure = true })
+    local verdict = judged_before[state.artefact] or options.judge:verdict(options.task, state.files,
+      { measure = true })
     judged_before[state.artefact] = verdict
     local found = { files = state.files, verdict = verdict }
     best = better(found, best) and found or best
@@ -82,7 +83,8 @@ local function world_of(options, workspace, toolset)
   if options.policy.answers_are_files then
     return environment.files(workspace, task, judge, { reuse = false, feedback = options.policy.format.feedback })
   end
-  return environment.tools(workspace, toolset, { respond = options.policy.format.respond, feedback = function(kind, files)
+  return environment.tools(workspace, toolset, { respond = options.policy.format.respond, feedback = function(kind,
+    files)
     return judge:feedback(kind, task, files)
   end })
 end
@@ -131,19 +133,24 @@ local function record_of(options, index, best)
   local messages = episode.record.messages
   if not messages and not options.policy.answers_are_files then
     messages = {}
-    for at, message in ipairs(prompt.messages({ source = options.task.source, toolset = tools.load(), skill = options.task.skill },
+    for at, message in ipairs(prompt.messages({ source = options.task.source, toolset = tools.load(),
+      skill = options.task.skill },
       options.policy.format.describe)) do
       messages[at] = { role = message.role, content = message.text }
     end
   end
   local verdict = best.verdict
   verdict.files, verdict.policy, verdict.task = best.files, options.policy.name, options.task.id
-  return { stage = STAGE, step = 0, index = index, task = options.task.id, name = options.task.name, policy = options.policy.name,
+  return { stage = STAGE, step = 0, index = index, task = options.task.id, name = options.task.name,
+    policy = options.policy.name,
     status = episode.ending, reason = verdict.reason ~= "" and verdict.reason or nil, turn_count = #episode.turns,
-    token_count = episode.record.tokens and #episode.record.tokens or 0, seconds = episode.seconds, turns = episode.turns,
-    tokens = episode.record.tokens, mask = episode.record.mask, logprobs = episode.record.logprobs, labels = episode.labels,
+    token_count = episode.record.tokens and #episode.record.tokens or 0, seconds = episode.seconds,
+      turns = episode.turns,
+    tokens = episode.record.tokens, mask = episode.record.mask, logprobs = episode.record.logprobs,
+      labels = episode.labels,
     error = episode.error, usage = episode.record.usage, token_ids = episode.record.token_ids,
-    head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start, verdict = verdict }
+    head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start,
+      verdict = verdict }
 end
 
 -- What earlier processes of this run left.
@@ -151,7 +158,8 @@ local function resumed(run)
   local best, played, spent = nil, 0, 0
   for index, trajectory in pairs(run:trajectories(STAGE, 0)) do
     local whole = run:get("trajectories", trajectory.id)
-    local found = { verdict = whole.verdict, files = whole.verdict.files or {}, trajectory = whole.id, start = whole.start or {} }
+    local found = { verdict = whole.verdict, files = whole.verdict.files or {}, trajectory = whole.id,
+      start = whole.start or {} }
     best = whole.verdict.correct and better(found, best) and found or best
     played, spent = math.max(played, index), spent + (whole.seconds or 0)
   end
@@ -180,8 +188,10 @@ function search.run(options)
     end
     found.trajectory = assert(run:append("trajectories", record_of(options, index, found)))
     local verdict = found.verdict
-    options.say(("episode %d: %s%s"):format(index, verdict.status, verdict.correct and (" %.2fx eager, %.2fx compile"):format(
-      verdict.speedup.eager or 0, verdict.speedup.compile or 0) or verdict.reason ~= "" and " " .. verdict.reason or ""))
+    options.say(("episode %d: %s%s"):format(index, verdict.status, verdict.correct
+      and (" %.2fx eager, %.2fx compile"):format(
+      verdict.speedup.eager or 0, verdict.speedup.compile or 0) or verdict.reason ~= "" and " " .. verdict.reason
+        or ""))
     best = verdict.correct and better(found, best) and found or best
     if found.episode.ending == "env_error" then
       return best, index, found.episode.error

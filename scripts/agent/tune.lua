@@ -24,7 +24,8 @@ local function definition(files, name)
         elseif found then
           return nil, ("%s is defined in %s and in %s: one definition is needed"):format(name, found.path, path)
         end
-        found = { path = path, head = text:sub(1, begin - 1) .. before, value = tonumber(number), tail = text:sub(behind) }
+        found = { path = path, head = text:sub(1, begin - 1) .. before, value = tonumber(number),
+          tail = text:sub(behind) }
         from = behind
       end
     end
@@ -55,7 +56,7 @@ end
 ---@async
 ---@param request table
 ---@param files table<string, string>
----@param profile fun(files: table<string, string>): {correct: boolean, times: table, status: string, reason: string}|nil, string?
+---@param profile fun(files: table<string, string>): table|nil, string?   {correct, times, status, reason}
 ---@return {ok: boolean, text: string}
 function tune.answer(request, files, profile)
   local ok, message = checked(request)
@@ -81,7 +82,8 @@ function tune.answer(request, files, profile)
       best = { time = time, value = value }
     end
   end
-  lines[#lines + 1] = best and ("fastest: %s = %d; %s still says %d"):format(request.name, best.value, place.path, place.value)
+  lines[#lines + 1] = best and ("fastest: %s = %d; %s still says %d"):format(request.name, best.value, place.path,
+    place.value)
     or "no value gave a correct result"
   return { ok = best ~= nil, text = table.concat(lines, "\n") }
 end

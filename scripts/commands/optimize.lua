@@ -31,7 +31,8 @@ local OPTIONS = {
 local ABOUT = { name = "optimize", summary = "searches the fastest verified kernel for one operator" }
 local SKILLS = { cpu = "cpp-kernel", cuda = "cuda-kernel" }
 -- What a resumed search takes from the run instead of from the command line.
-local KEPT = { "policy", "turns", "model", "format", "stream", "temperature", "context", "target", "tolerance", "threads", "seed" }
+local KEPT = { "policy", "turns", "model", "format", "stream", "temperature", "context", "target", "tolerance",
+  "threads", "seed" }
 
 local function say(text)
   fs.eprint("khost: " .. text .. "\n")
@@ -51,8 +52,22 @@ local function new_run(options)
   return run, settings
 end
 
+-- The newest run of this command.
+local function newest()
+  local folders = store.runs(runs.root())
+  for index = #folders, 1, -1 do
+    if folders[index]:match("[^/]*$"):find("-optimize-", 1, true) then return folders[index] end
+  end
+  return nil, "there is no run of optimize in " .. runs.root()
+end
+
 local function old_run(options)
-  local folder, message = store.find(runs.root(), options.resume ~= "latest" and options.resume or "optimize")
+  local folder, message
+  if options.resume == "latest" then
+    folder, message = newest()
+  else
+    folder, message = store.find(runs.root(), options.resume)
+  end
   if not folder then args.misuse("--resume: " .. message) end
   local run, why = store.open(folder)
   if not run then args.misuse("--resume: " .. why) end
@@ -92,7 +107,8 @@ local function tell(best, folder, run, episodes)
 end
 
 local function task_of(judge, settings)
-  local task = { id = fs.sha256(settings.source), name = settings.task, source = settings.source, skill = SKILLS[settings.target] }
+  local task = { id = fs.sha256(settings.source), name = settings.task, source = settings.source,
+    skill = SKILLS[settings.target] }
   local graph, message, code = judge:trace(task)
   if not graph and code == "bad_task" then args.misuse(("%s: %s"):format(settings.task, message)) end
   task.graph = graph
@@ -110,14 +126,17 @@ local function run(list)
   local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads }
   if not judge then args.misuse(unavailable) end
   local policy, message, code = named.open(settings.policy, { toolset = tools.load(), model = settings.model,
-    format = settings.format, stream = settings.stream, temperature = settings.temperature, context = settings.context })
+    format = settings.format, stream = settings.stream, temperature = settings.temperature,
+      context = settings.context })
   if not policy then
     judge:close()
     args.misuse((code == "bad_input" and "--policy: " or "") .. message)
   end
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
-  local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task_of(judge, settings),
-    seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed, say = say }
+  local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task_of(judge,
+    settings),
+    seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
+      say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   if not best then

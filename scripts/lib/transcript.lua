@@ -6,7 +6,8 @@ local runs = require "lib.runs"
 
 local transcript = {}
 
-local CODES = { title = "1;36", call = "33", error = "31", good = "32", faint = "2", added = "32", removed = "31", hunk = "36" }
+local CODES = { title = "1;36", call = "33", error = "31", good = "32", faint = "2", added = "32", removed = "31",
+  hunk = "36" }
 local MOST_LINES = 60  -- of one observation, unless all is asked for
 
 local Writer = {}
@@ -129,7 +130,8 @@ function Writer:verdict(verdict)
     .. verdict.stage or "", verdict.reason and verdict.reason ~= "" and ": " .. verdict.reason or "")))
   if times.candidate_s then
     self:line(("candidate %s, eager %s (%sx), compile %s (%sx)"):format(runs.duration(times.candidate_s),
-      runs.duration(times.eager_s), runs.number(speedup.eager), runs.duration(times.compile_s), runs.number(speedup.compile)))
+      runs.duration(times.eager_s), runs.number(speedup.eager), runs.duration(times.compile_s),
+        runs.number(speedup.compile)))
   end
   if verdict.detail and verdict.detail ~= "" then
     self:body(verdict.detail)
@@ -142,17 +144,21 @@ end
 ---@return string
 function transcript.text(trajectory, options)
   options = options or {}
-  local writer = setmetatable({ out = {}, colour = options.colour, all = options.all, width = math.min(options.width or 100, 120) }, Writer)
+  local writer = setmetatable({ out = {}, colour = options.colour, all = options.all, width = math.min(options.width
+    or 100, 120) }, Writer)
   local labels = {}
   for name, count in pairs(trajectory.labels or {}) do
     labels[#labels + 1] = ("%s %d"):format(name, count)
   end
   table.sort(labels)
-  writer:line(("trajectory %s: %s step %s index %s, task %s, policy %s"):format(runs.number(trajectory.id), trajectory.stage or "-",
-    runs.number(trajectory.step), runs.number(trajectory.index), trajectory.name or trajectory.task or "-", trajectory.policy or "-"))
+  writer:line(("trajectory %s: %s step %s index %s, task %s, policy %s"):format(runs.number(trajectory.id),
+    trajectory.stage or "-",
+    runs.number(trajectory.step), runs.number(trajectory.index), trajectory.name or trajectory.task or "-",
+      trajectory.policy or "-"))
   writer:line(("ended by %s after %s turns, %s tokens, %s; reward %s, script %s%s"):format(trajectory.status or "-",
     runs.number(trajectory.turn_count), runs.number(trajectory.token_count), runs.duration(trajectory.seconds),
-    runs.number(trajectory.reward), (trajectory.script_hash or "-"):sub(1, 12), #labels > 0 and "; " .. table.concat(labels, ", ") or ""))
+    runs.number(trajectory.reward), (trajectory.script_hash or "-"):sub(1, 12), #labels > 0
+      and "; " .. table.concat(labels, ", ") or ""))
   if trajectory.error then
     writer:line(writer:paint("error", harmless(trajectory.error)))
   end

@@ -16,6 +16,7 @@ local endpoint = {}
 
 local BYTES_A_TOKEN = 3  -- for what a server has not counted yet; low, so that the context is not overrun
 local DONE = "data: [DONE]"
+local DEFAULTS = { context = 131072, tries = 8, pause_s = 0.5, most_pause_s = 60, timeout_s = 600, idle_s = 60 }
 local AGAIN = { connect = true, io = true, timeout = true }
 local STATUS_AGAIN = { [408] = true, [409] = true, [425] = true, [429] = true }
 
@@ -107,9 +108,9 @@ end
 -- One try. Returns the answer; or nil, a message, a code, and the reason for another try (nil when there is none).
 local function try_once(self, body)
   count(self, "requests")
-  local got, message, code = http.request { url = self.url .. "/chat/completions", method = "POST", headers = headers_of(self),
-    body = json.encode(body), timeout_s = self.timeout_s, idle_s = body.stream and self.idle_s or nil,
-    stop_at = body.stream and DONE or nil }
+  local got, message, code = http.request { url = self.url .. "/chat/completions", method = "POST",
+    headers = headers_of(self), body = json.encode(body), timeout_s = self.timeout_s,
+    idle_s = body.stream and self.idle_s or nil, stop_at = body.stream and DONE or nil }
   if not got then
     return nil, message, "endpoint", AGAIN[code] and code or nil
   end
@@ -160,8 +161,8 @@ local function ask(self, body)
 end
 
 local function fields(self, conversation, limit)
-  local body = { model = self.model, messages = conversation.messages, temperature = self.temperature, top_p = self.top_p,
-    seed = conversation.stream:integer(1, 2147483646) }
+  local body = { model = self.model, messages = conversation.messages, temperature = self.temperature,
+    top_p = self.top_p, seed = conversation.stream:integer(1, 2147483646) }
   if self.refused.max_tokens then
     body.max_completion_tokens = limit
   else
@@ -276,11 +277,15 @@ end
 ---@param options EndpointOptions
 ---@return table|nil policy, string? message, string? code
 function endpoint.open(options)
-  local self = setmetatable({ format = options.format or require "chat.openai", url = options.url:gsub("/+$", ""),
-    model = options.model, key_env = options.key_env, is_stream = options.stream or false, temperature = options.temperature,
-    top_p = options.top_p, context = options.context or 131072, tries = options.tries or 8, pause_s = options.pause_s or 0.5,
-    most_pause_s = options.most_pause_s or 60, timeout_s = options.timeout_s or 600, idle_s = options.idle_s or 60,
-    prices = options.prices, extra = options.extra, counts = {}, refused = {}, random = sched.random("endpoint") }, Policy)
+  local self = setmetatable({ counts = {}, refused = {}, random = sched.random("endpoint") }, Policy)
+  for name, default in pairs(DEFAULTS) do
+    self[name] = options[name] or default
+  end
+  for _, name in ipairs { "model", "key_env", "temperature", "top_p", "prices", "extra" } do
+    self[name] = options[name]
+  end
+  self.format, self.url = options.format or require "chat.openai", options.url:gsub("/+$", "")
+  self.is_stream = options.stream or false
   if not options.format then
     local toolset = options.toolset or error("the format openai needs a toolset", 2)
     self.tools = toolset:schemas()
@@ -294,8 +299,8 @@ function endpoint.open(options)
   end
   self.name = "endpoint " .. self.model
   function self.begin(task, stream)
-    local conversation = setmetatable({ policy = self, stream = stream, pending = {}, answers = 0, retried = 0, prompt_tokens = 0,
-      completion_tokens = 0, cached_tokens = 0 }, Conversation)
+    local conversation = setmetatable({ policy = self, stream = stream, pending = {}, answers = 0, retried = 0,
+      prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0 }, Conversation)
     conversation.messages, conversation.used = first_messages(self, task)
     return conversation
   end

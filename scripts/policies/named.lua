@@ -2,7 +2,8 @@
 
 local named = {}
 
-local FORMATS = { openai = "chat.openai", hermes = "chat.hermes", xml = "chat.xml", bash = "chat.bash", tiny = "chat.tiny" }
+local FORMATS = { openai = "chat.openai", hermes = "chat.hermes", xml = "chat.xml", bash = "chat.bash",
+  tiny = "chat.tiny" }
 
 named.FORMS = "expert, endpoint:URL or local:FOLDER"
 
@@ -28,7 +29,7 @@ end
 --- Opens a policy.
 ---@async
 ---@param text string
----@param options {toolset: Toolset, model?: string, format?: string, stream?: boolean, temperature?: number, context?: integer}
+---@param options table   {toolset, model?, format?, stream?, temperature?, context?}
 ---@return table|nil policy, string? message, string? code   "bad_input" when the text names none
 function named.open(text, options)
   if options.format and not FORMATS[options.format] then

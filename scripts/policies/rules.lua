@@ -27,7 +27,8 @@ function Conversation:draw()
   end
   return { text = ("Variant %s."):format(variant), cut = false, tokens = 0, calls = {
     call(self.turn, "Write", { file_path = "/workspace/" .. expert.PATH, content = answer.files[expert.PATH] }),
-    call(self.turn, "Bash", { command = "python3 -m utils.verification && python3 -m utils.profiling", timeout = 300000 }) } }
+    call(self.turn, "Bash", { command = "python3 -m utils.verification && python3 -m utils.profiling",
+      timeout = 300000 }) } }
 end
 
 function Conversation:observe()

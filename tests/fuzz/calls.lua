@@ -22,10 +22,14 @@ local OPTIONS = {
 }
 local ABOUT = { name = "tests/fuzz/calls.lua", summary = "fuzzes the parsers of tool calls" }
 
-local PIECES = { "<tool_call>", "</tool_call>", "<tool_call>\n{\"name\": \"Bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>",
-  "{\"name\": \"Read\", \"arguments\": {\"file_path\": \"/workspace/model.py\", \"limit\": 5}}", "{\"name\": ", "\"arguments\": ", "{}", "[]", "null",
-  "\"a\\\"b\"", "\\u00e4", "\\ud800", "1e999", "-0", "<function=Bash>", "</function>", "<parameter=command>\n", "\n</parameter>\n",
-  "<function=TodoWrite>\n<parameter=todos>\n[{\"content\": \"a\"}]\n</parameter>\n</function>", "```bash\n", "\n```\n", "```", "````", "```cpp kernels/k.cpp\n",
+local PIECES = { "<tool_call>", "</tool_call>",
+  "<tool_call>\n{\"name\": \"Bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>",
+  "{\"name\": \"Read\", \"arguments\": {\"file_path\": \"/workspace/model.py\", \"limit\": 5}}", "{\"name\": ",
+    "\"arguments\": ", "{}", "[]", "null",
+  "\"a\\\"b\"", "\\u00e4", "\\ud800", "1e999", "-0", "<function=Bash>", "</function>", "<parameter=command>\n",
+    "\n</parameter>\n",
+  "<function=TodoWrite>\n<parameter=todos>\n[{\"content\": \"a\"}]\n</parameter>\n</function>", "```bash\n", "\n```\n",
+    "```", "````", "```cpp kernels/k.cpp\n",
   "int a;\n", "```python model_new.py\n", "text ", "\n", "<|im_end|>", "<think>", "</think>", "<tool_response>", "äöü", "\"", "\\", "{", "}", "[[[[[[[[" }
 local ANSWERS = { "data: ", "{\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"a\"}}]}", "\n\n", "data: [DONE]\n\n",
   "data: {\"choices\": [{\"delta\": {\"tool_calls\": [{\"index\": 0, \"id\": \"c\", \"function\": {\"name\": \"Bash\", \"arguments\": \"{\"}}]}}]}\n\n",

@@ -20,14 +20,20 @@ local OPTIONS = {
 local ABOUT = { name = "tests/fuzz/files.lua", summary = "fuzzes the file tools against hostile workspaces" }
 
 local SECRET = "the host's own text"
-local PROTECTED = { ["model.py"] = "class Model:\n  pass\n", ["SKILL.md"] = "skill\n", ["utils/khost.h"] = "// khost\n" }
-local NAMES = { "kernels", "a.cpp", "b.cu", "deep", "..", ".", "", "link", "pipe", "model.py", "utils", "khost.h", "SKILL.md", ".khost", "n.ipynb",
+local PROTECTED = { ["model.py"] = "class Model:\n  pass\n", ["SKILL.md"] = "skill\n",
+  ["utils/khost.h"] = "// khost\n" }
+local NAMES = { "kernels", "a.cpp", "b.cu", "deep", "..", ".", "", "link", "pipe", "model.py", "utils", "khost.h",
+  "SKILL.md", ".khost", "n.ipynb",
   ".gitignore", "model_new.py", "ä", "a b", "*", "[", "{a,b}", "\255", "loop", "out", "etc", "passwd", ("x"):rep(300) }
-local PREFIXES = { "/workspace/", "/workspace/kernels/", "/workspace//", "", "/", "kernels/", "./", "../", "/workspace/kernels/link/", "/proc/self/root/",
+local PREFIXES = { "/workspace/", "/workspace/kernels/", "/workspace//", "", "/", "kernels/", "./", "../",
+  "/workspace/kernels/link/", "/proc/self/root/",
   "/workspace/out/", "\0" }
-local TEXTS = { "", "int a;\n", "a", "\n", "int b;\r\n", "\tx", "     1\tint a;", "%1", "needle", "\0", "\255", ("long "):rep(3000),
-  "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"1\"}]}", "{\"cells\": 3}", "{\"cells\": [1, null, {\"id\": 3}]}" }
-local PATTERNS = { "needle", ".*", "(a+)+$", "[", "(?<x>a)", "^", "\\", "(?R)", "a{1000}", "\\p{L}", "(?i)INT", "$", "" }
+local TEXTS = { "", "int a;\n", "a", "\n", "int b;\r\n", "\tx", "     1\tint a;", "%1", "needle", "\0", "\255",
+  ("long "):rep(3000),
+  "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"1\"}]}", "{\"cells\": 3}",
+    "{\"cells\": [1, null, {\"id\": 3}]}" }
+local PATTERNS = { "needle", ".*", "(a+)+$", "[", "(?<x>a)", "^", "\\", "(?R)", "a{1000}", "\\p{L}", "(?i)INT", "$",
+  "" }
 local NUMBERS = { 0, 1, -1, 2, 1e9, 2 ^ 53, -2 ^ 53, 1.5, "3", "x", math.huge, 0 / 0 }
 
 local function path_of(random)
@@ -60,7 +66,8 @@ local function value_of(random, field)
   end
   if field.name:find("path$") then return path_of(random) end
   if field.name == "pattern" or field.name == "glob" then
-    return random:number() < 0.5 and mutate.piece(random, PATTERNS) or mutate.broken(random, mutate.piece(random, { "**/*", "*.cpp", "{a,b}*", "[a-z]*" }), 4)
+    return random:number() < 0.5 and mutate.piece(random, PATTERNS) or mutate.broken(random, mutate.piece(random,
+      { "**/*", "*.cpp", "{a,b}*", "[a-z]*" }), 4)
   end
   return text_of(random)
 end
@@ -76,23 +83,30 @@ local function arguments_of(random, tool)
 end
 
 -- What the shell does to the workspace; CANARY is a path of the host.
-local COMMANDS = { "ln -sfn CANARY link", "ln -sfn CANARY kernels/link", "ln -sfn CANARY kernels/a.cpp", "rm -rf kernels/deep; ln -sfn / kernels/deep",
-  "rm -f kernels/link; mkfifo kernels/pipe", "rm -rf link; ln -s .. kernels/loop", "mv kernels k2; ln -s / kernels", "rm -f kernels; mv k2 kernels",
-  "mkdir -p kernels/deep; echo needle > kernels/deep/b.cu", "printf 'int a;\\nneedle\\n' > kernels/a.cpp", "rm -rf .khost; ln -s / .khost",
-  "rm -f .khost; mkdir -p .khost", "chmod 0 kernels/*", "chmod -R u+rwX kernels", "rm -rf kernels/*", "ln -sfn / out", "truncate -s 5M kernels/big",
-  "touch $'kernels/\\xff\\n'", "rm -rf kernels; ln -sfn CANARY kernels", "rm -f kernels; mkdir kernels", "ln CANARY kernels/hard; ln model.py kernels/hard",
+local COMMANDS = { "ln -sfn CANARY link", "ln -sfn CANARY kernels/link", "ln -sfn CANARY kernels/a.cpp",
+  "rm -rf kernels/deep; ln -sfn / kernels/deep",
+  "rm -f kernels/link; mkfifo kernels/pipe", "rm -rf link; ln -s .. kernels/loop", "mv kernels k2; ln -s / kernels",
+    "rm -f kernels; mv k2 kernels",
+  "mkdir -p kernels/deep; echo needle > kernels/deep/b.cu", "printf 'int a;\\nneedle\\n' > kernels/a.cpp",
+    "rm -rf .khost; ln -s / .khost",
+  "rm -f .khost; mkdir -p .khost", "chmod 0 kernels/*", "chmod -R u+rwX kernels", "rm -rf kernels/*", "ln -sfn / out",
+    "truncate -s 5M kernels/big",
+  "touch $'kernels/\\xff\\n'", "rm -rf kernels; ln -sfn CANARY kernels", "rm -f kernels; mkdir kernels",
+    "ln CANARY kernels/hard; ln model.py kernels/hard",
   "echo '*' > kernels/.gitignore", "ln -sfn /proc/self/root out", "mkdir -p $(printf 'kernels/%0.sd/' $(seq 100))" }
 
 -- Two folders that are swapped for as long as the shell lives: what is checked and what is opened must be one thing.
 local RACE = "mkdir -p /workspace/r1; echo needle > /workspace/r1/a.cpp; ln -sfn / /workspace/r2; while :; do mv -T /workspace/r1 /workspace/race; "
-  .. "mv -T /workspace/race /workspace/r1; ln -sfn CANARY_FOLDER /workspace/race; rm -f /workspace/race; done"
+  .. "mv -T /workspace/race /workspace/r1; ln -sfn CANARY_FOLDER /workspace/race; sleep 0.002; rm -f /workspace/race; done"
 
 local State = {}
 State.__index = State
 
 local function new_state(workspace, canary)
-  local self = setmetatable({ workspace = workspace, set = tools.load(), context = { workspace = workspace, state = {} }, canary = canary }, State)
-  self.set:call(self.context, "Bash", { command = (RACE:gsub("CANARY_FOLDER", canary:match("^(.*)/"))), run_in_background = true, timeout = 600000 })
+  local self = setmetatable({ workspace = workspace, set = tools.load(), context = { workspace = workspace,
+    state = {} }, canary = canary }, State)
+  self.set:call(self.context, "Bash", { command = (RACE:gsub("CANARY_FOLDER", canary:match("^(.*)/"))),
+    run_in_background = true, timeout = 600000 })
   return self
 end
 
@@ -113,7 +127,8 @@ end
 
 function State:target(random)
   if random:number() < 0.1 then
-    self.set:call(self.context, "Bash", { command = mutate.piece(random, COMMANDS):gsub("CANARY", self.canary), timeout = 20000 })
+    self.set:call(self.context, "Bash", { command = mutate.piece(random, COMMANDS):gsub("CANARY", self.canary),
+      timeout = 20000 })
   end
   for _ = 1, 10 do
     local tool = self.set.by_name[mutate.piece(random, FILE_TOOLS)]
@@ -124,6 +139,7 @@ function State:target(random)
       end
     end
     local observation = self.set:call(self.context, tool.name, arguments)
+    sched.sleep(0)  -- the watchdog counts one call, not all of them
     local ok, message = pcall(self.check, self, { name = tool.name }, observation)
     if not ok then error(("%s %s: %s"):format(tool.name, json.encode(arguments), tostring(message)), 0) end
   end

@@ -56,12 +56,16 @@ local function scripted(number, turns)
   local function calls(turn)
     local id = ("%d_%d"):format(number, turn)
     if turn == 1 then
-      return { { id = id .. "a", name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp", content = mark .. "\n" } },
-        { id = id .. "b", name = "Bash", arguments = { command = ("export MARK=%s; cd kernels; (setsid sleep 3600 &)"):format(mark) } },
+      return { { id = id .. "a", name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp",
+        content = mark .. "\n" } },
+        { id = id .. "b", name = "Bash",
+          arguments = { command = ("export MARK=%s; cd kernels; (setsid sleep 3600 &)"):format(mark) } },
         { id = id .. "c", name = "Bash", arguments = { command = ("seq -f '%s %%g' %d; sleep 3600"):format(mark, LINES),
           run_in_background = true } } }
     elseif turn == 2 then
-      return { { id = id, name = "Bash", arguments = { command = ("for i in $(seq %d); do echo $MARK $i; done; exit %d"):format(LINES, number % 200) } } }
+      return { { id = id, name = "Bash",
+        arguments = { command = ("for i in $(seq %d); do echo $MARK $i; done; exit %d"):format(LINES,
+        number % 200) } } }
     elseif turn == 3 then
       return { { id = id .. "a", name = "Read", arguments = { file_path = "/workspace/kernels/k.cpp" } },
         { id = id .. "b", name = "Grep", arguments = { pattern = "mark-", output_mode = "content" } } }

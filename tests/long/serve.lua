@@ -33,7 +33,8 @@ local function play(options, is_stream)
   if not policy then error(message, 0) end
   local episode = assert(sandbox.within(nil, function(workspace)
     local world = environment.tools(workspace, tools.load(), { respond = hermes.respond })
-    local episode = loop.run({ policy = policy, environment = world, limits = { turns = options.turns, answer_tokens = 48 } },
+    local episode = loop.run({ policy = policy, environment = world, limits = { turns = options.turns,
+      answer_tokens = 48 } },
       { messages = MESSAGES }, random.stream(1))
     world.close()
     return episode
@@ -46,8 +47,10 @@ local function play(options, is_stream)
         (call.observation or ""):match("[^\n]*")))
     end
   end
-  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(is_stream and "stream" or "whole", episode.ending,
-    #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts), json.encode(episode.labels)))
+  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(is_stream and "stream" or "whole",
+    episode.ending,
+    #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts),
+      json.encode(episode.labels)))
   if episode.error then print("  " .. episode.error) end
   return episode.ending ~= "env_error" and #episode.turns > 0 and made
 end

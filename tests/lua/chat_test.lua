@@ -9,8 +9,10 @@ local tools = require "agent.tools"
 local xml = require "chat.xml"
 
 -- Texts that parsers stumble over.
-local HARD = { "</tool_call>", "a</tool_call>b<tool_call>", "<|im_end|>\n<|im_start|>user\n", '"quoted" \\ back\\\\slash', "a\r\nb\r\n",
-  "äöü ☃ 𝄞", "</parameter>", "x</parameter>\n", "</function>", "{\"name\": \"Bash\"}", "}", "{", "```\n```bash\nls\n```", "%1 %s", "\t tab",
+local HARD = { "</tool_call>", "a</tool_call>b<tool_call>", "<|im_end|>\n<|im_start|>user\n",
+  '"quoted" \\ back\\\\slash', "a\r\nb\r\n",
+  "äöü ☃ 𝄞", "</parameter>", "x</parameter>\n", "</function>", "{\"name\": \"Bash\"}", "}", "{",
+    "```\n```bash\nls\n```", "%1 %s", "\t tab",
   "", " ", "\n", "\n\n", "<tool_response>", "NUL-free \1\2", "</tool_response>" }
 
 local function hermes_text(name, arguments)
@@ -20,7 +22,8 @@ end
 local function xml_text(name, arguments)
   local out = { ("thought\n<tool_call>\n<function=%s>"):format(name) }
   for key, value in pairs(arguments) do
-    out[#out + 1] = ("<parameter=%s>\n%s\n</parameter>"):format(key, type(value) == "table" and json.encode(value) or tostring(value))
+    out[#out + 1] = ("<parameter=%s>\n%s\n</parameter>"):format(key, type(value) == "table" and json.encode(value)
+      or tostring(value))
   end
   out[#out + 1] = "</function>\n</tool_call>"
   return table.concat(out, "\n")
@@ -56,7 +59,8 @@ function spec.every_tool_with_every_hard_text_comes_back_from_both_dialects()
       t.expect(parsed.calls, wanted)
       t.expect(parsed.label, nil)
       -- In raw text nothing can be escaped: what is the form's own ending is out of the question.
-      if not text:find("^</parameter>$") and not text:find("</function>", 1, true) and not text:find("</parameter>\n", 1, true) then
+      if not text:find("^</parameter>$") and not text:find("</function>", 1, true) and not text:find("</parameter>\n",
+        1, true) then
         t.expect(calls.xml(xml_text(tool.name, arguments), { toolset = tools.load() }).calls, wanted)
       end
     end
@@ -64,7 +68,8 @@ function spec.every_tool_with_every_hard_text_comes_back_from_both_dialects()
 end
 
 function spec.calls_follow_a_thought_and_keep_their_order()
-  local one, two = hermes_text("Read", { file_path = "a" }), '<tool_call>{"name": "Bash", "arguments": {"command": "ls"}}</tool_call>'
+  local one, two = hermes_text("Read", { file_path = "a" }),
+    '<tool_call>{"name": "Bash", "arguments": {"command": "ls"}}</tool_call>'
   local parsed = calls.hermes(one .. two)
   t.expect(parsed.thought, "thought\n")
   t.expect({ parsed.calls[1].name, parsed.calls[2].name, #parsed.calls }, { "Read", "Bash", 2 })
@@ -83,7 +88,8 @@ function spec.what_is_wrong_has_a_label()
   t.expect(calls.hermes('<tool_call>{"name": "A", "arguments": {}}</tool_call> and so on').label, "trailing_text")
   local lenient = calls.hermes('<tool_call>{"name": "Bash", "arguments": {"command": "a\n\tb\\n"}}</tool_call>').calls[1]
   t.expect({ lenient.label, lenient.arguments.command }, { "lenient_json", "a\n\tb\n" })
-  t.expect(calls.hermes('<tool_call>{"name": "A", "arguments": "{\\"x\\": 1}"}</tool_call>').calls[1].arguments, { x = 1 })
+  t.expect(calls.hermes('<tool_call>{"name": "A", "arguments": "{\\"x\\": 1}"}</tool_call>').calls[1].arguments,
+    { x = 1 })
 end
 
 function spec.only_so_many_calls_are_read_and_a_long_answer_takes_a_bounded_time()
@@ -103,7 +109,8 @@ function spec.xml_values_are_typed_by_the_schema()
   local set = tools.load()
   local parsed = calls.xml(xml_text("Read", { file_path = "12", limit = 5 }), { toolset = set }).calls[1]
   t.expect(parsed.arguments, { file_path = "12", limit = 5 })
-  local todo = calls.xml(xml_text("TodoWrite", { todos = { { content = "a", status = "pending", activeForm = "b" } } }), { toolset = set })
+  local todo = calls.xml(xml_text("TodoWrite", { todos = { { content = "a", status = "pending", activeForm = "b" } } }),
+    { toolset = set })
   t.expect(todo.calls[1].arguments.todos[1].content, "a")
   -- Python's words for booleans, and an unknown tool: text.
   t.expect(xml.action(xml_text("Grep", { pattern = "x", ["-i"] = "True" })).calls[1].arguments["-i"], true)

@@ -18,7 +18,8 @@ local tools = require "agent.tools"
 local MESSAGES = { { role = "system", text = "You write kernels." }, { role = "user", text = "Write one." } }
 
 local function open(server, scenario, options)
-  local all = { url = ("%s/%s/v1/"):format(server.base, scenario), toolset = tools.load(), pause_s = 0.02, key_env = "NO_SUCH_KEY" }
+  local all = { url = ("%s/%s/v1/"):format(server.base, scenario), toolset = tools.load(), pause_s = 0.02,
+    key_env = "NO_SUCH_KEY" }
   for name, value in pairs(options or {}) do all[name] = value end
   return assert(endpoint.open(all))
 end
@@ -61,7 +62,8 @@ function spec.an_episode_with_parallel_calls_runs_to_its_end()
     t.expect(policy.counts, { requests = 3 })
     t.expect(policy.name, "endpoint small-model")
     local record = episode.record
-    t.expect({ record.usage.prompt_tokens, record.usage.completion_tokens, record.usage.cached_tokens }, { 300, 30, 120 })
+    t.expect({ record.usage.prompt_tokens, record.usage.completion_tokens, record.usage.cached_tokens }, { 300, 30,
+      120 })
     t.is_true(math.abs(record.usage.cost - (300 + 300) / 1e6) < 1e-12)
     t.is_true(record.token_ids:find("not for PPO", 1, true))
     local last = seen(server, "good").body
@@ -76,7 +78,8 @@ function spec.streams_say_the_same_as_whole_answers()
     local whole, _, first = play(server, "good")
     local streamed, policy, second = play(server, "stream", { stream = true })
     t.expect({ streamed.ending, first, second }, { "final_answer", "int k;\n", "int k;\n" })
-    for i = 1, 3 do t.expect({ streamed.turns[i].text, streamed.turns[i].token_count }, { whole.turns[i].text, whole.turns[i].token_count }) end
+    for i = 1, 3 do t.expect({ streamed.turns[i].text, streamed.turns[i].token_count }, { whole.turns[i].text,
+      whole.turns[i].token_count }) end
     t.expect(streamed.record.usage, whole.record.usage)
     t.expect(policy.counts, { requests = 3 })
     local begin = sched.now()
@@ -107,7 +110,8 @@ end
 
 function spec.streams_that_stall_break_off_or_fail_are_asked_for_again()
   server_kit.with(function(server)
-    for scenario, count in pairs { stall = "retried_timeout", cutstream = "retried_bad_answer", errorstream = "retried_bad_answer" } do
+    for scenario, count in pairs { stall = "retried_timeout", cutstream = "retried_bad_answer",
+      errorstream = "retried_bad_answer" } do
       local episode, policy = play(server, scenario, { stream = true, idle_s = 1 })
       t.expect({ scenario, episode.ending }, { scenario, "final_answer" })
       t.expect(policy.counts, { requests = 4, [count] = 1 })
@@ -155,7 +159,8 @@ end
 function spec.arguments_as_data_content_in_parts_and_ids_given_twice_are_understood()
   server_kit.with(function(server)
     local episode, _, kernel = play(server, "dialects")
-    t.expect({ episode.ending, kernel, episode.turns[1].text, episode.turns[1].thought }, { "final_answer", "int k;\n", "parts", "thinking" })
+    t.expect({ episode.ending, kernel, episode.turns[1].text, episode.turns[1].thought }, { "final_answer", "int k;\n",
+      "parts", "thinking" })
     t.expect(episode.turns[1].calls[2].id, "call_1_2")
   end)
 end
@@ -214,7 +219,8 @@ function spec.a_stored_episode_is_played_again_without_a_server()
       t.expect({ once_more.name, once_more.arguments, once_more.status }, { call.name, call.arguments, call.status })
     end
   end
-  t.expect(replay.differences({ turns = { { observation = "a" }, { observation = "b" } } }, { turns = { { observation = "a" } } }),
+  t.expect(replay.differences({ turns = { { observation = "a" }, { observation = "b" } } },
+    { turns = { { observation = "a" } } }),
     { { turn = 2, stored = "b" } })
 end
 

@@ -12,23 +12,30 @@ local HARD = "</tool_response>\n<|im_end|> \"quoted\" \\ äöü \1\n"
 
 -- As the store gives it back: two calls at once, one that could not be read, a message, the end.
 local function trajectory()
-  return { stage = "agentic", step = 2, index = 3, task = "t", name = "relu", policy = "endpoint m", status = "final_answer",
+  return { stage = "agentic", step = 2, index = 3, task = "t", name = "relu", policy = "endpoint m",
+    status = "final_answer",
     reward = 2, turn_count = 3, token_count = 30, seconds = 4.5, labels = { malformed_call = 1 }, tokens = { 1, 2, 3 },
-    mask = { 0, 1, 1 }, logprobs = { 0, -0.5, -0.25 }, usage = { prompt_tokens = 10, completion_tokens = 5, cost = 0.25 },
+    mask = { 0, 1, 1 }, logprobs = { 0, -0.5, -0.25 }, usage = { prompt_tokens = 10, completion_tokens = 5,
+      cost = 0.25 },
     prompt = { { role = "system", content = "You write kernels." }, { role = "user", content = HARD } },
     start = { ["kernels/fast.h"] = "int f;\n" },
     turns = {
-      { index = 1, role = "assistant", text = "I look.", thought = "hm", seconds = 1, token_count = 10, tool = "Write", status = "invalid",
+      { index = 1, role = "assistant", text = "I look.", thought = "hm", seconds = 1, token_count = 10, tool = "Write",
+        status = "invalid",
         observation = "both", changes = { ["kernels/k.cpp"] = "int k;\n" }, calls = {
-          { id = "call_1", name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp", content = HARD }, status = "ok", observation = HARD },
+          { id = "call_1", name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp", content = HARD },
+            status = "ok", observation = HARD },
           { id = "call_2", label = "malformed_call", status = "invalid", observation = "cannot be read" } } },
-      { index = 2, role = "assistant", text = "thought\n<tool_call>{}</tool_call>", seconds = 1, token_count = 10, tool = "Glob", status = "ok",
+      { index = 2, role = "assistant", text = "thought\n<tool_call>{}</tool_call>", seconds = 1, token_count = 10,
+        tool = "Glob", status = "ok",
         observation = "x", calls = { { name = "Glob", arguments = {}, status = "ok", observation = "x" } },
         changes = { ["kernels/k.cpp"] = "int l;\n", ["kernels/fast.h"] = false } },
       { index = 3, role = "assistant", text = "The kernel stands.", seconds = 1, token_count = 10 },
     },
-    verdict = { status = "ok", stage = "time", reason = "", correct = true, times = { candidate_s = 1e-3, eager_s = 2e-3, compile_s = 3e-3 },
-      speedup = { eager = 2, compile = 3 }, faster = { eager = true, compile = true }, files = { ["kernels/k.cpp"] = "int l;\n" } } }
+    verdict = { status = "ok", stage = "time", reason = "", correct = true, times = { candidate_s = 1e-3,
+      eager_s = 2e-3, compile_s = 3e-3 },
+      speedup = { eager = 2, compile = 3 }, faster = { eager = true, compile = true },
+        files = { ["kernels/k.cpp"] = "int l;\n" } } }
 end
 
 -- Kept and fetched, so that exports see what they will see.
@@ -51,7 +58,8 @@ local function essence(list)
       calls = calls or {}
       calls[k] = { id = call.id, name = call.name, arguments = call.arguments }
     end
-    out[i] = { role = message.role, content = message.content, thought = message.thought, calls = calls, call_id = message.call_id }
+    out[i] = { role = message.role, content = message.content, thought = message.thought, calls = calls,
+      call_id = message.call_id }
   end
   return out
 end
@@ -76,14 +84,16 @@ function spec.chat_completions_carry_tools_and_tokens_on_one_line()
   t.is_true(not text:find("\n", 1, true))
   local line = json.decode(text)
   t.expect({ #line.tools, line.tools[1]["function"].name }, { 11, "Bash" })
-  t.expect({ line.khost.token_ids, line.khost.mask, line.khost.logprobs, line.khost.reward }, { { 1, 2, 3 }, { 0, 1, 1 }, { 0, -0.5, -0.25 }, 2 })
+  t.expect({ line.khost.token_ids, line.khost.mask, line.khost.logprobs, line.khost.reward }, { { 1, 2, 3 }, { 0, 1,
+    1 }, { 0, -0.5, -0.25 }, 2 })
   t.expect(type(line.messages[3].tool_calls[1]["function"].arguments), "string")
   t.expect(line.messages[4].tool_call_id, "call_1")
 end
 
 function spec.mini_swe_agent_has_its_format_info_and_actions()
   local file = json.decode(export.FORMATS["mini-swe-agent"].write(stored()))
-  t.expect({ file.trajectory_format, file.info.exit_status, file.info.model_stats.instance_cost, file.info.model_stats.api_calls },
+  t.expect({ file.trajectory_format, file.info.exit_status, file.info.model_stats.instance_cost,
+    file.info.model_stats.api_calls },
     { "mini-swe-agent-1.1", "Submitted", 0.25, 3 })
   t.expect(file.messages[6].extra.actions[1].command, "Glob {}")
   t.is_true(file.info.submission:find("int l;", 1, true))
@@ -104,7 +114,8 @@ end
 local EVENT = { id = true, timestamp = true, source = true, kind = true }
 local FIELDS = {
   SystemPromptEvent = { system_prompt = true, tools = true }, MessageEvent = { llm_message = true },
-  ActionEvent = { thought = true, reasoning_content = true, action = true, tool_name = true, tool_call_id = true, tool_call = true,
+  ActionEvent = { thought = true, reasoning_content = true, action = true, tool_name = true, tool_call_id = true,
+    tool_call = true,
     llm_response_id = true },
   ObservationEvent = { observation = true, action_id = true, tool_name = true, tool_call_id = true },
 }
@@ -126,16 +137,21 @@ function spec.openhands_events_have_no_field_that_is_not_theirs()
 end
 
 function spec.unknown_things_in_others_files_are_named()
-  local list = messages.from_openai { { role = "developer", content = "x" }, { role = "assistant", content = json.null, tool_calls = {
+  local list = messages.from_openai { { role = "developer", content = "x" }, { role = "assistant", content = json.null,
+    tool_calls = {
     { id = "a", ["function"] = { name = "Bash", arguments = "{broken" } } } } }
   t.expect({ list[1].role, list[1].label, list[2].calls[1].label }, { "user", "unknown_role", "malformed_call" })
+  local later = messages.from_openai { { role = "assistant", content = "", tool_calls = {
+    { id = "a", ["function"] = { name = "KillShell", arguments = "{}" } } } } }
+  t.expect(later[1].calls[1].name, "KillBash")
   local _, unknown = openhands.read { { kind = "Condensation" } }
   t.expect(unknown, { "Condensation" })
 end
 
 function spec.a_transcript_shows_calls_differences_and_verdict()
   local text = transcript.text(stored())
-  for _, part in ipairs { "turn 1", "> Write", "file_path=/workspace/kernels/k.cpp", "[invalid, malformed_call]", "+int k;", "-int k;\n+int l;",
+  for _, part in ipairs { "turn 1", "> Write", "file_path=/workspace/kernels/k.cpp", "[invalid, malformed_call]",
+    "+int k;", "-int k;\n+int l;",
     "+++ /dev/null\n@@ -1 +0,0 @@\n-int f;", "ok at time", "3.00 ms (3x)", "malformed_call 1" } do
     t.is_true(text:find(part, 1, true), ("%q is missing in\n%s"):format(part, text))
   end

@@ -11,7 +11,8 @@ local tools = require "agent.tools"
 local tune = require "agent.tune"
 
 local GRAPH = { inputs = { { name = "x", kind = "input", size = { 4, 8 }, dtype = "float32" } },
-  nodes = { { name = "t1", op = "relu", inputs = { "x" }, attributes = {}, size = { 4, 8 }, dtype = "float32" } }, output = { "t1" } }
+  nodes = { { name = "t1", op = "relu", inputs = { "x" }, attributes = {}, size = { 4, 8 }, dtype = "float32" } },
+    output = { "t1" } }
 
 -- A judge that finds a kernel as fast as the number behind "speed" in it says; "wrong" in it is wrong.
 local function judge_by_rule()
@@ -20,8 +21,10 @@ local function judge_by_rule()
     local text = files["kernels/k.cpp"] or ""
     local speed = tonumber(text:match("speed ([%d.]+)")) or 1
     local correct = text ~= "" and not text:find("wrong", 1, true)
-    return { status = correct and "ok" or "wrong", stage = correct and "time" or "verify", reason = correct and "" or "mismatch", detail = "",
-      correct = correct, times = { candidate_s = 1e-3 / speed, eager_s = 1e-3, compile_s = 1e-3 }, speedup = { eager = speed, compile = speed },
+    return { status = correct and "ok" or "wrong", stage = correct and "time" or "verify", reason = correct and ""
+      or "mismatch", detail = "",
+      correct = correct, times = { candidate_s = 1e-3 / speed, eager_s = 1e-3, compile_s = 1e-3 },
+        speedup = { eager = speed, compile = speed },
       faster = { eager = speed > 1.05, compile = speed > 1.05 }, evidence = {}, wall_s = {} }
   end
   function self:verdict(_, files)
@@ -48,7 +51,8 @@ local function writes(episodes)
       local kernel = kernels[turn]
       if kernel == "broken" then return nil, "the server is gone", "endpoint" end
       return { text = "turn", cut = false, tokens = 0, calls = kernel and kernel ~= "end" and {
-        { id = "w" .. turn, name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp", content = kernel .. "\n" } },
+        { id = "w" .. turn, name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp",
+          content = kernel .. "\n" } },
         { id = "b" .. turn, name = "Bash", arguments = { command = "python3 -m utils.verification" } } } or nil }
     end, observe = function() return true end, record = function() return {} end }
   end, begun = function() return begun end }
@@ -85,8 +89,10 @@ function spec.the_fastest_correct_state_of_all_episodes_wins()
     local stored = run:get("trajectories", 1)
     t.is_true(stored.turns[2].calls[2].observation:find("verify: right", 1, true), stored.turns[2].calls[2].observation)
     t.is_true(stored.turns[3].calls[2].observation:find("verify: wrong", 1, true))
-    t.expect({ stored.head.skill, stored.head.seed, #stored.head.tools_hash, #stored.turns[1].workspace }, { "cpp-kernel", 1, 64, 64 })
-    t.expect({ stored.verdict.correct, stored.status, stored.turns[1].changes["kernels/k.cpp"] }, { true, "final_answer", "// speed 1.5\n" })
+    t.expect({ stored.head.skill, stored.head.seed, #stored.head.tools_hash, #stored.turns[1].workspace },
+      { "cpp-kernel", 1, 64, 64 })
+    t.expect({ stored.verdict.correct, stored.status, stored.turns[1].changes["kernels/k.cpp"] }, { true,
+      "final_answer", "// speed 1.5\n" })
   end)
 end
 
@@ -106,7 +112,8 @@ end
 
 function spec.nothing_correct_gives_nothing()
   with_run(function(run)
-    local best, episodes = search.run(options_of(run, writes { { "// wrong" }, { "end" } }, judge_by_rule(), { episodes = 2 }))
+    local best, episodes = search.run(options_of(run, writes { { "// wrong" }, { "end" } }, judge_by_rule(),
+      { episodes = 2 }))
     t.expect({ best, episodes }, { nil, 2 })
     t.expect(run:get("trajectories", 1).verdict.status, "wrong")
   end)
@@ -114,7 +121,8 @@ end
 
 function spec.a_policy_that_fails_ends_the_search_with_its_words()
   with_run(function(run)
-    local best, episodes, trouble = search.run(options_of(run, writes { { "// speed 2", "broken" }, { "// speed 3" } }, judge_by_rule()))
+    local best, episodes, trouble = search.run(options_of(run, writes { { "// speed 2", "broken" }, { "// speed 3" } },
+      judge_by_rule()))
     t.expect({ episodes, trouble, best.verdict.speedup.eager }, { 1, "the server is gone", 2 })
   end)
 end
@@ -153,14 +161,17 @@ function spec.a_constant_is_swept_on_visible_inputs()
   local files = { ["kernels/k.cpp"] = "constexpr int BLOCK = 4;\nint BLOCKS;\n", ["model_new.py"] = "" }
   local answer = tune.answer({ name = "BLOCK", values = { 1, 2, 8, 4 } }, files, profile)
   t.expect(seen, { 1, 2, 8, 4 })
-  t.expect(answer, { ok = true, text = "BLOCK = 1      1.0000 ms\nBLOCK = 2      0.5000 ms\nBLOCK = 8      wrong mismatch\n"
+  t.expect(answer, { ok = true,
+    text = "BLOCK = 1      1.0000 ms\nBLOCK = 2      0.5000 ms\nBLOCK = 8      wrong mismatch\n"
     .. "BLOCK = 4      0.2500 ms\nfastest: BLOCK = 4; kernels/k.cpp still says 4" })
-  for _, request in ipairs { {}, { name = "BLOCK" }, { name = "B[", values = { 1 } }, { name = "BLOCK", values = { 1.5 } }, { name = "NONE", values = { 1 } },
+  for _, request in ipairs { {}, { name = "BLOCK" }, { name = "B[", values = { 1 } }, { name = "BLOCK",
+    values = { 1.5 } }, { name = "NONE", values = { 1 } },
     { name = "BLOCK", values = { "1" } } } do
     t.expect(tune.answer(request, files, profile).ok, false)
   end
   files["kernels/l.h"] = "#define BLOCK 3\n"
-  t.is_true(tune.answer({ name = "BLOCK", values = { 1 } }, files, profile).text:find("one definition is needed", 1, true))
+  t.is_true(tune.answer({ name = "BLOCK", values = { 1 } }, files, profile).text:find("one definition is needed", 1,
+    true))
 end
 
 function spec.the_programs_of_the_workspace_ask_and_print_the_answers()
@@ -181,7 +192,8 @@ function spec.the_programs_of_the_workspace_ask_and_print_the_answers()
     end
     local best = search.run(options_of(run, policy, judge_by_rule(), { episodes = 1 }))
     local seen = run:get("trajectories", best.trajectory).turns[1].calls[2].observation
-    for _, part in ipairs { "N = 1      0.5000 ms", "fastest: N = 1; kernels/k.cpp still says 1", "--arg must be NAME=0,1,2", "profile: right" } do
+    for _, part in ipairs { "N = 1      0.5000 ms", "fastest: N = 1; kernels/k.cpp still says 1",
+      "--arg must be NAME=0,1,2", "profile: right" } do
       t.is_true(seen:find(part, 1, true), ("%q is missing in %s"):format(part, seen))
     end
   end)

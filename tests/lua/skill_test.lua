@@ -68,7 +68,8 @@ function spec.every_script_that_a_skill_names_is_in_its_template_and_the_other_w
       t.expect({ script, fs.exists(folder .. script .. ".py") }, { script, "file" })
     end
     for _, file in ipairs(fs.list(folder)) do
-      if file ~= "__init__.py" and file ~= "request.py" and not file:find("/$") then has(text, "utils/" .. file, name) end
+      if file ~= "__init__.py" and file ~= "request.py" and not file:find("/$") then has(text, "utils/" .. file,
+        name) end
     end
   end
 end

@@ -160,7 +160,8 @@ end
 
 function spec.b09_malformed_quoting_is_an_error_and_nothing_runs()
   within(function(call)
-    for _, command in ipairs { "touch kernels/ran; echo \"open", "touch kernels/ran\ncat <<EOF\nno end", "touch kernels/ran; if true",
+    for _, command in ipairs { "touch kernels/ran; echo \"open", "touch kernels/ran\ncat <<EOF\nno end",
+      "touch kernels/ran; if true",
       "touch kernels/ran; echo $(" } do
       local seen = bash(call, command)
       has(seen, "not run, the command has a syntax error")

@@ -86,7 +86,8 @@ function spec.b22_every_call_has_one_answer_whatever_happens()
   add("RaisesTable", function() error({}) end)
   add("SaysNothing", function() end)
   local calls = { call_text("Raises", {}), call_text("RaisesTable", {}), call_text("SaysNothing", {}),
-    call_text("Bash", { command = "sleep 30", timeout = 100 }), "<tool_call>{nonsense}</tool_call>", call_text("Fly", {}),
+    call_text("Bash", { command = "sleep 30", timeout = 100 }), "<tool_call>{nonsense}</tool_call>", call_text("Fly",
+      {}),
     call_text("Bash", { command = "kill -9 $$" }), call_text("Bash", { command = "echo on" }) }
   local episode = play({ table.concat(calls, "\n"), "done" }, nil, set)
   local turn = episode.turns[1]
@@ -103,7 +104,8 @@ function spec.b23_calls_run_in_order_and_neighbours_that_read_run_together()
   local set = tools.load()
   local order, running, most = {}, 0, 0
   local function add(name, read_only)
-    set.by_name[name] = tools.define { name = name, summary = "", parameters = {}, read_only = read_only, run = function()
+    set.by_name[name] = tools.define { name = name, summary = "", parameters = {}, read_only = read_only,
+      run = function()
       running = running + 1
       most = math.max(most, running)
       sched.sleep(0.02)
@@ -114,10 +116,12 @@ function spec.b23_calls_run_in_order_and_neighbours_that_read_run_together()
   end
   add("Look1", true); add("Look2", true); add("Look3", true); add("Change", false); add("Look4", true)
   local calls = {}
-  for i, name in ipairs { "Look1", "Look2", "Look3", "Change", "Look4" } do calls[i] = { name = name, arguments = {} } end
+  for i, name in ipairs { "Look1", "Look2", "Look3", "Change", "Look4" } do calls[i] = { name = name,
+    arguments = {} } end
   within(function(_, context)
     local seen = set:call_all(context, calls)
-    for i, observation in ipairs(seen) do t.expect({ observation.name, observation.text }, { calls[i].name, calls[i].name }) end
+    for i, observation in ipairs(seen) do t.expect({ observation.name, observation.text }, { calls[i].name,
+      calls[i].name }) end
   end)
   t.expect(most, 3)
   t.expect({ order[4], order[5] }, { "Change", "Look4" })
@@ -125,7 +129,8 @@ end
 
 function spec.b23_a_write_is_seen_by_the_read_behind_it()
   local episode = play { call_text("Write", { file_path = "/workspace/kernels/n.cpp", content = "int n;\n" })
-    .. call_text("Read", { file_path = "/workspace/kernels/n.cpp" }) .. call_text("Bash", { command = "cat kernels/n.cpp" }), "end" }
+    .. call_text("Read", { file_path = "/workspace/kernels/n.cpp" }) .. call_text("Bash",
+      { command = "cat kernels/n.cpp" }), "end" }
   has(episode.turns[1].calls[2].observation, "int n;")
   has(episode.turns[1].calls[3].observation, "int n;")
   t.expect(episode.turns[1].changes, { ["kernels/n.cpp"] = "int n;\n" })
@@ -134,7 +139,8 @@ end
 function spec.b24_wrong_calls_in_a_row_end_the_episode_with_a_reason_of_its_own()
   local episode = play(function() return call_text("Fly", {}) end, { invalid_calls = 3 })
   t.expect({ episode.ending, #episode.turns, episode.labels.unknown_tool }, { "invalid_calls", 3, 3 })
-  local mixed = play({ call_text("Fly", {}), call_text("Fly", {}), call_text("Glob", { pattern = "*" }), call_text("Fly", {}), "end" },
+  local mixed = play({ call_text("Fly", {}), call_text("Fly", {}), call_text("Glob", { pattern = "*" }),
+    call_text("Fly", {}), "end" },
     { invalid_calls = 3 })
   t.expect(mixed.ending, "final_answer")
 end

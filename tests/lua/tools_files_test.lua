@@ -56,9 +56,11 @@ end
 
 function spec.b14_the_four_failures_say_what_to_do()
   within(function(call)
-    has(refused(call("Write", { file_path = A, content = "x" }), "not_read"), "has not been read in this session: Read it first")
+    has(refused(call("Write", { file_path = A, content = "x" }), "not_read"),
+      "has not been read in this session: Read it first")
     call("Read", { file_path = A })
-    has(refused(call("Edit", { file_path = A, old_string = "nowhere", new_string = "x" }), "not_found"), "was not found")
+    has(refused(call("Edit", { file_path = A, old_string = "nowhere", new_string = "x" }), "not_found"),
+      "was not found")
     local several = refused(call("Edit", { file_path = A, old_string = "int a", new_string = "x" }), "ambiguous")
     has(several, "occurs 2 times (lines 1, 4)")
     has(several, "replace_all")
@@ -96,7 +98,8 @@ function spec.b16_bytes_that_were_not_named_stay_as_they_are()
     call("Read", { file_path = "/workspace/kernels/m.txt" })
     ok(call("Edit", { file_path = "/workspace/kernels/m.txt", old_string = "b", new_string = "%1B" }))
     t.expect(context.workspace:read("kernels/m.txt"), (before:gsub("b", function() return "%1B" end)))
-    ok(call("MultiEdit", { file_path = "/workspace/kernels/m.txt", edits = { { old_string = "%1B", new_string = "b" } } }))
+    ok(call("MultiEdit", { file_path = "/workspace/kernels/m.txt", edits = { { old_string = "%1B",
+      new_string = "b" } } }))
     t.expect(context.workspace:read("kernels/m.txt"), before)
   end)
 end
@@ -105,8 +108,10 @@ function spec.b17_several_edits_are_written_once_or_not_at_all()
   within(function(call, context)
     call("Read", { file_path = A })
     local before = context.workspace:entry("kernels/a.cpp").mtime_s
-    local failed = refused(call("MultiEdit", { file_path = A, edits = { { old_string = "int b;", new_string = "int c;" },
-      { old_string = "int c;", new_string = "int d;" }, { old_string = "int b;", new_string = "int e;" } } }), "not_found")
+    local failed = refused(call("MultiEdit", { file_path = A, edits = { { old_string = "int b;",
+      new_string = "int c;" },
+      { old_string = "int c;", new_string = "int d;" }, { old_string = "int b;", new_string = "int e;" } } }),
+        "not_found")
     has(failed, "edit 3 failed")
     has(failed, "is unchanged")
     t.expect(context.workspace:read("kernels/a.cpp"), kit.FILES["kernels/a.cpp"])
@@ -119,15 +124,28 @@ function spec.b17_several_edits_are_written_once_or_not_at_all()
   end)
 end
 
+function spec.what_is_no_notebook_is_refused()
+  within(function(call, context)
+    for _, text in ipairs { "", "3", "[]", "{}", '{"cells": 3}', '{"cells": {"a": {}}}', '{"cells": [1, null, {"id": 3}]}', "{broken" } do
+      context.workspace:put("kernels/n.ipynb", text)
+      call("Read", { file_path = "/workspace/kernels/n.ipynb" })
+      refused(call("NotebookEdit", { notebook_path = "/workspace/kernels/n.ipynb", new_source = "x", cell_id = "cell-0" }),
+        "bad_notebook")
+    end
+  end)
+end
+
 function spec.b18_paths_are_resolved_inside_and_links_lead_nowhere()
   within(function(call)
     bash(call, "ln -s /etc out; ln -s /etc/passwd kernels/l; ln -s ../model.py kernels/m; mkfifo kernels/p; "
       .. "ln -s /workspace kernels/loop; ln model.py kernels/hard 2>/dev/null; true")
-    for _, path in ipairs { "/etc/passwd", "/workspace/../etc/passwd", "/workspace/kernels/../../etc/passwd", "../x" } do
+    for _, path in ipairs { "/etc/passwd", "/workspace/../etc/passwd", "/workspace/kernels/../../etc/passwd",
+      "../x" } do
       refused(call("Read", { file_path = path }), "outside_workspace")
       refused(call("Write", { file_path = path, content = "x" }), "outside_workspace")
     end
-    for _, path in ipairs { "/workspace/out/passwd", "/workspace/kernels/l", "/workspace/kernels/m", "/workspace/kernels/p",
+    for _, path in ipairs { "/workspace/out/passwd", "/workspace/kernels/l", "/workspace/kernels/m",
+      "/workspace/kernels/p",
       "/workspace/kernels/loop/model.py" } do
       local observation = call("Read", { file_path = path })
       t.is_true(observation.status == "error", path .. " was read: " .. observation.text)
@@ -143,7 +161,8 @@ end
 
 function spec.b18_what_belongs_to_the_task_is_refused_by_every_tool_with_the_rule()
   within(function(call, context)
-    for _, name in ipairs { "model.py", "SKILL.md", "utils/khost.h", "utils/verification.py", "binding.cpp", "binding_registry.h" } do
+    for _, name in ipairs { "model.py", "SKILL.md", "utils/khost.h", "utils/verification.py", "binding.cpp",
+      "binding_registry.h" } do
       local path = "/workspace/" .. name
       kit.ok(call("Read", { file_path = path }))
       local text = context.workspace:read(name)

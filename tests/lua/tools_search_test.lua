@@ -26,7 +26,8 @@ function spec.b19_what_gitignore_names_is_left_out()
   within(function(call, context)
     local function put(path) context.workspace:put(path, "needle\n") end
     context.workspace:put("kernels/.gitignore", "# built\n*.o\n/only_here.cpp\nbuild/\n!keep.o\n\\#odd\n")
-    for _, name in ipairs { "x.o", "deep/y.o", "keep.o", "only_here.cpp", "deep/only_here.cpp", "build/z.cpp", "deep/build/z.cpp",
+    for _, name in ipairs { "x.o", "deep/y.o", "keep.o", "only_here.cpp", "deep/only_here.cpp", "build/z.cpp",
+      "deep/build/z.cpp",
       "#odd", "seen.cpp", ".hidden" } do
       put("kernels/" .. name)
     end
@@ -43,10 +44,12 @@ end
 function spec.b19_the_same_matches_as_ripgrep_where_that_is_installed()
   within(function(call, context)
     for i = 1, 40 do
-      context.workspace:put(("kernels/d%d/f%d.cpp"):format(i % 5, i), ("int f%d();\n%s"):format(i, i % 3 == 0 and "hit\n" or ""))
+      context.workspace:put(("kernels/d%d/f%d.cpp"):format(i % 5, i), ("int f%d();\n%s"):format(i, i % 3 == 0
+        and "hit\n" or ""))
     end
     context.workspace:put("kernels/d1/.gitignore", "f1*\n")
-    local theirs = bash(call, "command -v rg >/dev/null && rg --no-require-git --sort path -l hit kernels | sed 's,^,/workspace/,'")
+    local theirs = bash(call,
+      "command -v rg >/dev/null && rg --no-require-git --sort path -l hit kernels | sed 's,^,/workspace/,'")
     local found = theirs:match("^(.-)\n%[exit")
     if found and found ~= "" then
       t.expect(call("Grep", { pattern = "hit", path = "/workspace/kernels" }).text, found)

@@ -9,18 +9,22 @@ local tools = require "agent.tools"
 local export = {}
 
 -- mini-swe-agent's and SWE-agent's words for how an episode ended.
-local EXIT = { final_answer = "Submitted", turn_limit = "LimitsExceeded", token_limit = "LimitsExceeded", time_limit = "TimeExceeded",
+local EXIT = { final_answer = "Submitted", turn_limit = "LimitsExceeded", token_limit = "LimitsExceeded",
+  time_limit = "TimeExceeded",
   invalid_calls = "RepeatedFormatError", cut = "LimitsExceeded" }
-local SWE_EXIT = { final_answer = "submitted", turn_limit = "exit_cost", token_limit = "exit_context", time_limit = "exit_total_execution_time",
+local SWE_EXIT = { final_answer = "submitted", turn_limit = "exit_cost", token_limit = "exit_context",
+  time_limit = "exit_total_execution_time",
   invalid_calls = "exit_format", cut = "exit_context" }
 
 -- What only we know, for those who want it: fields that programs ignore.
 local function own(trajectory)
   local verdict = trajectory.verdict or {}
-  return { id = trajectory.id, task = trajectory.task, name = trajectory.name, policy = trajectory.policy, stage = trajectory.stage,
+  return { id = trajectory.id, task = trajectory.task, name = trajectory.name, policy = trajectory.policy,
+    stage = trajectory.stage,
     step = trajectory.step, status = trajectory.status, reward = trajectory.reward, labels = trajectory.labels,
     usage = trajectory.usage, token_ids = trajectory.tokens, mask = trajectory.mask, logprobs = trajectory.logprobs,
-    script_hash = trajectory.script_hash, verdict = { status = verdict.status, stage = verdict.stage, reason = verdict.reason,
+    script_hash = trajectory.script_hash, verdict = { status = verdict.status, stage = verdict.stage,
+      reason = verdict.reason,
       correct = verdict.correct, times = verdict.times, speedup = verdict.speedup } }
 end
 
@@ -32,7 +36,8 @@ end
 
 local function model_stats(trajectory)
   local usage = trajectory.usage or {}
-  return { instance_cost = usage.cost or 0, api_calls = #(trajectory.turns or {}), tokens_sent = usage.prompt_tokens or 0,
+  return { instance_cost = usage.cost or 0, api_calls = #(trajectory.turns or {}), tokens_sent = usage.prompt_tokens
+    or 0,
     tokens_received = usage.completion_tokens or trajectory.token_count or 0 }
 end
 
@@ -41,7 +46,8 @@ local function command_of(call)
 end
 
 local function write_openai(trajectory)
-  return json.encode { messages = messages.to_openai(messages.of(trajectory)), tools = tools.load():schemas(), khost = own(trajectory) }
+  return json.encode { messages = messages.to_openai(messages.of(trajectory)), tools = tools.load():schemas(),
+    khost = own(trajectory) }
 end
 
 local function write_mini(trajectory)
@@ -56,8 +62,10 @@ local function write_mini(trajectory)
       out[index].extra = { actions = json.list(actions) }
     end
   end
-  return json.encode({ trajectory_format = "mini-swe-agent-1.1", messages = out, info = { exit_status = EXIT[trajectory.status]
-    or tostring(trajectory.status), submission = submission(trajectory), model_stats = model_stats(trajectory), mini_version = "khost",
+  return json.encode({ trajectory_format = "mini-swe-agent-1.1", messages = out,
+    info = { exit_status = EXIT[trajectory.status]
+    or tostring(trajectory.status), submission = submission(trajectory), model_stats = model_stats(trajectory),
+      mini_version = "khost",
     config = json.decode("{}") }, khost = own(trajectory) }, true)
 end
 
@@ -77,7 +85,8 @@ local function write_swe(trajectory)
       local seconds = (trajectory.turns[turn] or {}).seconds or 0
       for _, call in ipairs(message.calls or { false }) do
         steps[#steps + 1] = { response = message.content, thought = message.thought or message.content,
-          action = call and command_of(call) or "", observation = call and results[call.id] or "", execution_time = seconds,
+          action = call and command_of(call) or "", observation = call and results[call.id] or "",
+            execution_time = seconds,
           state = { working_dir = "/workspace" }, query = json.list {}, extra_info = json.decode("{}") }
       end
     end

@@ -27,8 +27,10 @@ local function add_turn(list, turn)
   message.calls = {}
   for index, call in ipairs(turn.calls) do
     local id = call.id or ("turn_%d_call_%d"):format(turn.index, index)
-    message.calls[index] = { id = id, name = call.name or "unreadable", arguments = call.arguments or {}, label = call.label }
-    list[#list + 1] = { role = "tool", call_id = id, name = call.name or "unreadable", content = call.observation or "" }
+    message.calls[index] = { id = id, name = call.name or "unreadable", arguments = call.arguments or {},
+      label = call.label }
+    list[#list + 1] = { role = "tool", call_id = id, name = call.name or "unreadable", content = call.observation
+      or "" }
   end
 end
 
@@ -68,6 +70,8 @@ function messages.to_openai(list)
   return out
 end
 
+-- Later names of two tools in others' trajectories.
+local ALIASES = { KillShell = "KillBash", TaskOutput = "BashOutput" }
 local ROLES = { system = true, user = true, assistant = true, tool = true }
 
 --- Back from chat completions; what is unknown there is kept as user text with a label.
@@ -80,12 +84,13 @@ function messages.from_openai(given)
     local content = message.content
     local one = { role = known and message.role or "user", label = not known and "unknown_role" or nil,
       content = type(content) == "string" and content or content ~= nil and json.encode(content) or "",
-      thought = message.reasoning_content, call_id = message.tool_call_id, name = message.role == "tool" and message.name or nil }
+      thought = message.reasoning_content, call_id = message.tool_call_id, name = message.role == "tool"
+        and message.name or nil }
     for place, call in ipairs(message.tool_calls or {}) do
       local body = call["function"] or {}
       local arguments = type(body.arguments) == "string" and json.decode(body.arguments) or body.arguments
       one.calls = one.calls or {}
-      one.calls[place] = { id = call.id, name = body.name, arguments = type(arguments) == "table" and arguments or {},
+      one.calls[place] = { id = call.id, name = ALIASES[body.name] or body.name, arguments = type(arguments) == "table" and arguments or {},
         label = type(arguments) ~= "table" and "malformed_call" or nil }
     end
     list[index] = one

@@ -49,12 +49,15 @@ function openhands.write(list, trajectory)
   for index, message in ipairs(list) do
     if message.role == "system" then
       local one = event()
-      one.kind, one.source, one.system_prompt, one.tools = "SystemPromptEvent", "agent", text_content(message.content), json.list {}
+      one.kind, one.source, one.system_prompt, one.tools = "SystemPromptEvent", "agent", text_content(message.content),
+        json.list {}
     elseif message.role == "tool" then
       local one = event()
-      one.kind, one.source, one.tool_name, one.tool_call_id = "ObservationEvent", "environment", message.name, message.call_id
+      one.kind, one.source, one.tool_name, one.tool_call_id = "ObservationEvent", "environment", message.name,
+        message.call_id
       one.action_id = actions[message.call_id]
-      one.observation = { kind = "MCPToolObservation", tool_name = message.name, content = { text_content(message.content) },
+      one.observation = { kind = "MCPToolObservation", tool_name = message.name,
+        content = { text_content(message.content) },
         is_error = false }
     elseif message.role == "assistant" and message.calls then
       for place, call in ipairs(message.calls) do
@@ -106,7 +109,8 @@ function openhands.read(events)
       end
       local arguments = json.decode(event.tool_call.arguments)
       table.insert(message.calls, { id = event.tool_call_id, name = event.tool_name,
-        arguments = type(arguments) == "table" and arguments or {}, label = type(arguments) ~= "table" and "malformed_call" or nil })
+        arguments = type(arguments) == "table" and arguments or {}, label = type(arguments) ~= "table"
+          and "malformed_call" or nil })
     elseif event.kind == "ObservationEvent" or event.kind == "AgentErrorEvent" then
       results[#results + 1] = { role = "tool", call_id = event.tool_call_id, name = event.tool_name,
         content = event.error or joined(event.observation.content) }

@@ -55,7 +55,8 @@ local function usage_of(usage)
 end
 
 local function finished(message, finish, usage)
-  local result = { text = text_of(message.content), finish = finish, usage = usage_of(usage), calls = {}, tool_calls = {} }
+  local result = { text = text_of(message.content), finish = finish, usage = usage_of(usage), calls = {},
+    tool_calls = {} }
   local thought = message.reasoning_content or message.reasoning
   result.thought = type(thought) == "string" and thought ~= "" and thought or nil
   local seen = {}
@@ -146,7 +147,8 @@ function answer.stream(body)
   if not finish and not done then
     return nil, "the stream ended early"
   end
-  return finished({ content = table.concat(content), reasoning = table.concat(thought), tool_calls = calls }, finish, usage)
+  return finished({ content = table.concat(content), reasoning = table.concat(thought), tool_calls = calls }, finish,
+    usage)
 end
 
 return answer
