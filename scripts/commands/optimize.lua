@@ -123,7 +123,8 @@ local function run(list)
   if not SKILLS[options.target] then args.misuse(("--target %s: cpu or cuda expected"):format(options.target)) end
   if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
   local kept, settings = (options.resume and old_run or new_run)(options)
-  local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads }
+  local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads,
+    target = settings.target }
   if not judge then args.misuse(unavailable) end
   local policy, message, code = named.open(settings.policy, { toolset = tools.load(), model = settings.model,
     format = settings.format, stream = settings.stream, temperature = settings.temperature,
