@@ -33,6 +33,7 @@ class Evaluation {
 
   // evaluation_verify.cpp
   bool take_batch();
+  bool right(const Subject& subject, const Window& window, std::size_t set) const;
   bool check(Subject& subject, const Window& window, std::size_t set, const char* stage);
   void blame_window(const Window& window, const char* stage);
   std::string reason_for(Subject& subject, std::size_t set);
@@ -46,6 +47,7 @@ class Evaluation {
   enum class Process { fresh, resident };
   Result<double> baseline_block(const std::string& kind, Process process);
   Result<BaselineSubject*> baseline(const std::string& kind, Process process);
+  bool settled(const std::string& kind) const;
   bool measure_baseline(const std::string& kind);
   void calibrate();
   bool decide_on(const std::string& kind, const std::vector<double>& samples);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/evaluation.h"
@@ -18,6 +19,7 @@ constexpr double kCallTimeout_s = 5;
 constexpr double kCompileTimeout_s = 180;
 constexpr double kReferenceTimeout_s = 60;
 constexpr int kBaselineProcesses = 3;
+constexpr int kMostTries = 3;  // measurements of a baseline, and calibrations, on a machine that is never quiet
 constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
 constexpr std::size_t kVisibleCalls = 12;
 constexpr std::size_t kFewestClean = 5;
@@ -59,31 +61,39 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few sets.
+// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the machine
+// is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const bool secret = purpose_ == Purpose::verdict;
   const std::size_t first = secret ? verification_sets_ : 0;
   const std::size_t sets = batch_->sets.size() - first;
   const std::size_t calls = secret ? sets : kVisibleCalls;
   std::vector<double> clean, all;
-  Exclusive alone(*this, subject.pid());
-  subject.clock().favour();
-  for (std::size_t i = 0; i < calls; i++) {
-    const std::size_t set = first + i % sets;
-    subject.write(*session_, batch_->sets[set]);
-    alone.quiet.look_again();
-    const Window window = subject.clock().call(kCallTimeout_s);
-    if (!check(subject, window, set, "time")) {
-      return false;
+  std::optional<Window> wrong;
+  std::size_t set = first;
+  {
+    Exclusive alone(*this, subject.pid());
+    subject.clock().favour();
+    for (std::size_t i = 0; i < calls && !wrong; i++) {
+      set = first + i % sets;
+      subject.write(*session_, batch_->sets[set]);
+      alone.quiet.look_again();
+      const Window window = subject.clock().call(kCallTimeout_s);
+      if (!right(subject, window, set)) {
+        wrong = window;
+      }
+      const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
+      const double net = at_least(window.seconds + late - service_.cost_.plan_s);
+      all.push_back(net);
+      if (undisturbed(window)) {
+        clean.push_back(net);
+      } else {
+        dropped_++;
+      }
     }
-    const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
-    const double net = at_least(window.seconds + late - service_.cost_.plan_s);
-    all.push_back(net);
-    if (undisturbed(window)) {
-      clean.push_back(net);
-    } else {
-      dropped_++;
-    }
+  }
+  if (wrong) {
+    return check(subject, *wrong, set, "time");
   }
   steady_ = 2 * clean.size() >= all.size();
   samples = clean.size() >= kFewestClean ? clean : all;
@@ -148,12 +158,19 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   return kind == "empty" ? quantile(all, kCostShare) : median(kept);
 }
 
+// Whether a baseline needs no more measuring: it was steady, the machine never is, or the task has none.
+bool Evaluation::settled(const std::string& kind) const {
+  const auto known = session_->baselines.find(kind);
+  return session_->unavailable.count(kind) > 0 ||
+         (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostTries));
+}
+
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
 // not compile) is remembered.
 bool Evaluation::measure_baseline(const std::string& kind) {
   const auto known = session_->baselines.find(kind);
-  if (kind != "self" && ((known != session_->baselines.end() && known->second.steady) ||
-                         session_->unavailable.count(kind) > 0)) {
+  const int tries = known == session_->baselines.end() ? 0 : known->second.tries;
+  if (kind != "self" && settled(kind)) {
     return true;
   }
   std::vector<double> medians;
@@ -178,6 +195,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
   Baseline& kept = kind == "self" ? self_ : session_->baselines[kind];
   kept = baseline_of(medians);
   kept.steady = steady;
+  kept.tries = tries + 1;
   return true;
 }
 
@@ -210,7 +228,8 @@ void Evaluation::calibrate() {
     service_.cost_.plan_s = quantile(seconds, kCostShare);
     service_.cost_.late_s = quantile(late, 0.9);
     service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
-    service_.cost_.known = 2 * clean >= kCalibrationCalls;  // else the machine was busy: once more with the next verdict
+    // Else the machine was busy: once more with the next verdict.
+    service_.cost_.known = 2 * clean >= kCalibrationCalls || ++service_.cost_.tries >= kMostTries;
   }
   subject = Failure{"", ""};  // it is gone before anybody else is timed
   Result<double> python = baseline_block("empty", Process::fresh);
@@ -305,9 +324,7 @@ bool Evaluation::time() {
   const std::vector<std::string> kinds = opponents();
   bool known = service_.cost_.known;
   for (const std::string& kind : kinds) {
-    const auto found = session_->baselines.find(kind);
-    known = known && ((found != session_->baselines.end() && found->second.steady) ||
-                      session_->unavailable.count(kind) > 0);
+    known = known && settled(kind);
   }
   if (!known) {
     subject_.reset();  // no candidate lives while a baseline is timed

@@ -86,6 +86,12 @@ void Evaluation::blame_window(const Window& window, const char* stage) {
   }
 }
 
+bool Evaluation::right(const Subject& subject, const Window& window, std::size_t set) const {
+  return window.end == Window::End::done && window.status == 0 &&
+         !compare(plan_.outputs, subject.outputs(), session_->layouts().outputs,
+                  session_->expected_of(batch_->sets[set]), tolerance_);
+}
+
 bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, const char* stage) {
   if (window.end != Window::End::done || window.status != 0) {
     blame_window(window, stage);

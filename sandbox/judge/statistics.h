@@ -19,6 +19,7 @@ double spread(const std::vector<double>& values);  // robust standard deviation 
 struct Baseline {
   double seconds = 0;
   double between = 0;
+  int tries = 0;        // how often it was measured
   bool steady = true;  // its cores were free while it was timed; else it is no ground for a clear case, and not kept
 };
 Baseline baseline_of(const std::vector<double>& process_medians);

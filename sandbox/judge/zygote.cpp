@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
+constexpr double kForkTimeout_s = 60;  // it may stand still while something is timed
 constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
 bool wait_for(int fd, short what, Steady::time_point deadline) {
@@ -242,7 +243,7 @@ Result<Child> Zygote::spawn() {
       return system_failure("request to the zygote", "gone");
     }
   }
-  const Result<Json> hello = child.receive(20);
+  const Result<Json> hello = child.receive(kForkTimeout_s);
   if (!hello || child.pid_ <= 0) {
     return Failure{"the zygote did not make a child", "gone"};
   }
