@@ -16,22 +16,27 @@ local MOST_CALLS = 64  -- of one answer; what stands behind them is not read
 calls.LABELS = { "malformed_call", "lenient_json", "unclosed", "cut", "trailing_text",
   "too_many_calls", "several_blocks" }
 
--- Small models put raw line ends into strings.
+-- Small models put raw line ends into strings. From one character that matters to the next, not by each.
 local function lenient(body)
   local out, inside, at = {}, false, 1
-  while at <= #body do
-    local sign = body:sub(at, at)
-    if inside and sign == "\\" then
-      sign, at = body:sub(at, at + 1), at + 1
-    elseif sign == '"' then
+  while true do
+    local next_at = body:find('[%c"\\]', at)
+    if not next_at then
+      out[#out + 1] = body:sub(at)
+      return table.concat(out)
+    end
+    local sign = body:sub(next_at, next_at)
+    out[#out + 1] = body:sub(at, next_at - 1)
+    at = next_at + 1
+    if sign == '"' then
       inside = not inside
-    elseif inside and sign:find("%c") then
+    elseif inside and sign == "\\" then
+      sign, at = body:sub(next_at, at), at + 1
+    elseif inside then
       sign = ("\\u%04x"):format(sign:byte())
     end
     out[#out + 1] = sign
-    at = at + 1
   end
-  return table.concat(out)
 end
 
 -- Without the blanks around it, in one pass: a pattern for both ends takes the square of the length.

