@@ -190,6 +190,6 @@ TEST_CASE("an entropy bonus flattens and a KL term holds the policy near its ref
     return m;
   };
   const Metrics free = moved(0, 0);
-  CHECK(moved(3, 0).at("kl_k3") < 0.5 * free.at("kl_k3"));
+  CHECK(moved(3, 0).at("kl_k3") < 0.9 * free.at("kl_k3"));
   CHECK(moved(0, 3).at("entropy") > free.at("entropy"));
 }
