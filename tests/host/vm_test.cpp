@@ -97,7 +97,7 @@ TEST_CASE("vm: a run that does not wait is stopped with its file and line, also 
   CHECK(probe.run("local co = coroutine.create(function()\n  while true do end\nend)\n"
                   "local ok, m = coroutine.resume(co)\nprobe.say(m)") == 0);
   CHECK(holds(take_said(), "probe.lua:3: ran too long"));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));  // of a busy machine
 }
 
 TEST_CASE("vm: the watchdog counts each run from its start: waiting gives a new budget") {
@@ -107,7 +107,7 @@ TEST_CASE("vm: the watchdog counts each run from its start: waiting gives a new 
     local task = sched.spawn(function() while true do end end)
     for _ = 1, 8 do
       local began = sched.now()
-      while sched.now() - began < 0.05 do turns = turns + 1 end
+      while sched.now() - began < 0.03 do turns = turns + 1 end
       sched.sleep(0)
     end
     local value, message = task:wait()
@@ -119,6 +119,7 @@ TEST_CASE("vm: the watchdog counts each run from its start: waiting gives a new 
 TEST_CASE("vm: memory without bound is an error that a script can catch, in one piece or in many") {
   HostOptions options = probe_options();
   options.memory_bytes = size_t{48} << 20;
+  options.longest_run_s = 120;  // sanitizers make three times 48 MB of small tables slow
   ProbeHost probe(open, options);
   CHECK(probe.run(R"lua(
     assert(raises(function() return ("x"):rep(2^30) end):find "not enough memory")
