@@ -72,7 +72,7 @@ end
 local function share_between(slow, fast)
   local eager, compile = slow.times.eager_s, slow.times.compile_s
   local low, high = slow.times.candidate_s, fast.times.candidate_s
-  if not compile or compile > 0.9 * eager or low <= high then
+  if not (eager and compile and low and high) or compile > 0.9 * eager or low <= high then
     return nil
   end
   local share = (0.95 * math.sqrt(eager * compile) - high) / (low - high)

@@ -1,6 +1,8 @@
 // Calls on sets, and what is wrong with what they returned.
 #include <signal.h>
 
+#include <cmath>
+
 #include "host/base/sha256.h"
 #include "sandbox/judge/evaluation.h"
 
@@ -69,7 +71,9 @@ void Evaluation::blame_window(const Window& window, const char* stage) {
     case Window::End::stuck:
       return verdict_.fail("timeout", stage, "stop", "the process could not be stopped after its call");
     case Window::End::ran:
-      return verdict_.fail("policy", stage, "ran_while_frozen", "the process ran between its calls");
+      return verdict_.fail("policy", stage, "ran_while_frozen",
+                           "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) +
+                               " ns between its calls");
     case Window::End::escaped:
       return verdict_.fail("policy", stage, "affinity", "a thread left the cores that it was given");
     case Window::End::gone: {
