@@ -120,7 +120,7 @@ bool Clock::stand_still() {
 Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   Window window;
   if (thaw && used_s_) {
-    // A later reading may be a little smaller: the share of a thread that was just leaving its core is an estimate.
+    // Only growth counts: honest subjects were blamed when any difference between two readings did.
     window.ran_s = processor_s(player_.pid).value_or(*used_s_) - *used_s_;
     if (window.ran_s > 0) {
       window.end = Window::End::ran;
