@@ -17,17 +17,13 @@ Result<Json> Evaluation::run() {
   if (!request_.contains("files") || !request_["files"].is_object()) {
     return Failure{"the request needs files", "bad_input"};
   }
-  for (const auto& [path, text] : request_["files"].items()) {
-    if (text.is_string() && (path.rfind("kernels/", 0) == 0 || path == "model_new.py")) {
-      files_[path] = text.get<std::string>();
-    }
-  }
+  files_ = candidate_files(request_["files"]);
   threads_ = std::max(1, request_.value("threads", 1));
   struct Step {
     const char* name;
     bool (Evaluation::*run)();
   };
-  const bool timed = purpose_ == Purpose::profile || (purpose_ == Purpose::verdict && request_.value("measure", true));
+  const bool timed = wants_times(request_, purpose_);
   for (const Step& step : {Step{"task", &Evaluation::open_task}, Step{"build", &Evaluation::build_kernels},
                            Step{"plan", &Evaluation::make_plan}, Step{"verify", &Evaluation::verify},
                            Step{"time", &Evaluation::time}}) {
@@ -73,9 +69,7 @@ bool Evaluation::build_kernels() {
   request.files = files_;
   Result<sandbox::Built> built = sandbox::build(request);
   if (!built) {
-    const Failure& why = built.failure();
-    verdict_.fail(why.code == "policy" ? "policy" : why.code == "io" || why.code == "host" ? "void" : "build_failed",
-                  "build", why.code, why.message);
+    fail_build(verdict_, built.failure());
     return false;
   }
   built_ = std::move(*built);
@@ -87,13 +81,7 @@ bool Evaluation::make_plan() {
   Result<sandbox::Plan> plan =
       plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
   if (!plan) {
-    const std::string& code = plan.failure().code;
-    const bool policy = code.rfind("policy", 0) == 0;
-    verdict_.fail(policy            ? "policy"
-                  : code == "shape" ? "wrong"
-                  : code == "gone"  ? "void"
-                                    : "build_failed",
-                  "plan", policy && code.size() > 7 ? code.substr(7) : code, plan.failure().message);
+    fail_plan(verdict_, plan.failure());
     return false;
   }
   plan_ = std::move(*plan);

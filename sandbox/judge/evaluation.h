@@ -9,13 +9,12 @@
 #include <string>
 
 #include "sandbox/abi/build.h"
+#include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
 #include "sandbox/judge/subject.h"
 #include "sandbox/verdict.h"
 
 namespace khost::judge {
-
-enum class Purpose { verdict, verify, profile };
 
 class Evaluation {
  public:

@@ -46,17 +46,13 @@ Result<Json> Evaluation::run() {
   if (!request_.contains("files") || !request_["files"].is_object()) {
     return Failure{"evaluate needs files", "bad_input"};
   }
-  for (const auto& [path, text] : request_["files"].items()) {
-    if (text.is_string() && (path.rfind("kernels/", 0) == 0 || path == "model_new.py")) {
-      files_[path] = text.get<std::string>();
-    }
-  }
+  files_ = candidate_files(request_["files"]);
   struct Step {
     const char* name;
     bool (Evaluation::*run)();
     bool on_device;
   };
-  const bool measured = purpose_ == Purpose::profile || (purpose_ == Purpose::verdict && request_.value("measure", true));
+  const bool measured = wants_times(request_, purpose_);
   Result<Lease> lease = Lease::open(gpu_.lease_path_);
   if (!lease) {
     verdict_.fail("void", "task", "lease", lease.failure().message);
@@ -121,9 +117,7 @@ bool Evaluation::build_kernels() {
   request.arch = gpu_.device_->architecture();
   Result<sandbox::Built> built = sandbox::build(request);
   if (!built) {
-    const Failure& why = built.failure();
-    verdict_.fail(why.code == "policy" ? "policy" : why.code == "io" || why.code == "host" ? "void" : "build_failed",
-                  "build", why.code, why.message);
+    fail_build(verdict_, built.failure());
     return false;
   }
   built_ = std::move(*built);
@@ -135,13 +129,7 @@ bool Evaluation::make_plan() {
   const auto recorder = [this] { return gpu_.service_.recorders(); };
   Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
   if (!plan) {
-    const std::string& code = plan.failure().code;
-    const bool policy = code.rfind("policy", 0) == 0;
-    verdict_.fail(policy            ? "policy"
-                  : code == "shape" ? "wrong"
-                  : code == "gone"  ? "void"
-                                    : "build_failed",
-                  "plan", policy && code.size() > 7 ? code.substr(7) : code, plan.failure().message);
+    fail_plan(verdict_, plan.failure());
     return false;
   }
   plan_ = std::move(*plan);

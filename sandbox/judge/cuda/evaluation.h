@@ -9,12 +9,10 @@
 
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/gpu.h"
+#include "sandbox/judge/request.h"
 #include "sandbox/verdict.h"
 
 namespace khost::judge::gpu {
-
-// A verdict is made on secret sets. What an agent is told (verify, profile) is about visible ones, and feeds no reward.
-enum class Purpose { verdict, verify, profile };
 
 class Evaluation {
  public:

@@ -17,16 +17,8 @@ std::string line(const char* format, auto... values) {
 }  // namespace
 
 Json Evaluation::answer() const {
-  Json result = verdict_.to_json();
-  if (purpose_ == Purpose::verdict) {
-    return result;
-  }
-  const bool profile = purpose_ == Purpose::profile;
-  const bool good = verdict_.status == "ok";
-  result["kind"] = profile ? "profile" : "verify";
-  result["ok"] = good;
-  result["text"] = good && profile ? profile_text() : verify_text();
-  return result;
+  const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
+  return answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
 }
 
 std::string Evaluation::verify_text() const {
