@@ -1,5 +1,6 @@
 -- Tools: what an agent may call, checked against their schema; every call gives exactly one observation.
 
+local fs = require "khost.fs"
 local sched = require "khost.sched"
 
 local tools = {}
@@ -186,16 +187,35 @@ function tools.define(definition)
   return definition
 end
 
+-- The paper's, in its order; what else lies in tools/ follows by name.
 tools.ALL = { "Bash", "BashOutput", "KillBash", "Read", "Write", "Edit", "MultiEdit", "Glob",
   "Grep", "NotebookEdit", "TodoWrite" }
 
---- The tools of these names (files tools/<name>.lua), in this order; all eleven when absent.
+local function installed()
+  local list, known = {}, {}
+  for i, name in ipairs(tools.ALL) do
+    list[i], known[name] = name, true
+  end
+  for _, file in ipairs(assert(fs.list(fs.root() .. "/tools"))) do
+    local name = file:match("^([%a_][%w_]*)%.lua$")
+    if name and not known[name] then
+      list[#list + 1] = name
+    end
+  end
+  return list
+end
+
+--- The tools of these names (files tools/<name>.lua), in this order; all that lie there when absent. Raises for a file
+--- that defines none, or one of another name.
 ---@param names? string[]
 ---@return Toolset
 function tools.load(names)
   local set = { list = {}, by_name = {} }
-  for _, name in ipairs(names or tools.ALL) do
+  for _, name in ipairs(names or installed()) do
     local tool = require("tools." .. name)
+    if type(tool) ~= "table" or tool.name ~= name then
+      error(("tools/%s.lua must return tools.define { name = %q, … }"):format(name, name), 0)
+    end
     table.insert(set.list, tool)
     set.by_name[tool.name] = tool
   end

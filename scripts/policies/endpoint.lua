@@ -11,6 +11,7 @@ local json = require "khost.json"
 local log = require "khost.log"
 local prompt = require "agent.prompt"
 local sched = require "khost.sched"
+local wait = require "policies.endpoint.wait"
 
 local endpoint = {}
 
@@ -98,9 +99,9 @@ end
 
 local function pause_of(self, try, answer)
   local wanted = math.min(self.most_pause_s, self.pause_s * 2 ^ (try - 1))
-  local named = answer and tonumber(answer.headers["retry-after"])
+  local named = answer and wait.seconds(answer.headers, sched.wall_clock())
   if named then
-    return math.min(math.max(named, 0), self.most_pause_s) + 0.1 * self.random:number()
+    return math.min(named, self.most_pause_s) + 0.1 * self.random:number()
   end
   return wanted * (0.5 + 0.5 * self.random:number())
 end

@@ -14,6 +14,7 @@ local sched = require "khost.sched"
 local server_kit = require "tests.lua.server_kit"
 local t = require "tests.lua.harness"
 local tools = require "agent.tools"
+local wait = require "policies.endpoint.wait"
 
 local MESSAGES = { { role = "system", text = "You write kernels." }, { role = "user", text = "Write one." } }
 
@@ -92,6 +93,7 @@ function spec.busy_broken_and_cut_answers_are_asked_for_again_and_counted()
   server_kit.with(function(server)
     local expected = {
       busy = { requests = 5, retried_status_429 = 2 },
+      dated = { requests = 4, retried_status_429 = 1 },
       broken = { requests = 5, retried_status_500 = 1, retried_status_503 = 1 },
       cut = { requests = 4, retried_io = 1 },
       reset = { requests = 4, retried_io = 1 },
@@ -103,9 +105,27 @@ function spec.busy_broken_and_cut_answers_are_asked_for_again_and_counted()
       local episode, policy, kernel = play(server, scenario)
       t.expect({ scenario, episode.ending, kernel }, { scenario, "final_answer", "int k;\n" })
       t.expect(policy.counts, counts)
-      if scenario == "busy" then t.is_true(sched.now() - begin >= 1, "Retry-After: 1 was not honoured") end
+      if scenario == "busy" or scenario == "dated" then
+        t.is_true(sched.now() - begin >= 1, scenario .. ": Retry-After was not honoured")
+      end
     end
   end)
+end
+
+function spec.a_wait_is_asked_for_in_seconds_or_by_a_date()
+  t.expect(wait.date "Sun, 06 Nov 1994 08:49:37 GMT", 784111777)
+  t.expect(wait.date "Thu, 29 Feb 2024 00:00:00 GMT", 1709164800)
+  for _, text in ipairs { "", "soon", "Sun, 06 Nix 1994 08:49:37 GMT", "06 Nov 1994", "Sunday, 06-Nov-94 08:49:37 GMT" } do
+    t.expect(wait.date(text), nil)
+  end
+  local date = "Sun, 06 Nov 1994 08:49:37 GMT"
+  t.expect(wait.seconds({}, 0), nil)
+  t.expect(wait.seconds({ ["retry-after"] = " 1.5 " }, 0), 1.5)
+  t.expect(wait.seconds({ ["retry-after"] = "-3" }, 0), nil)
+  t.expect(wait.seconds({ ["retry-after"] = "1e400" }, 0), nil)
+  t.expect(wait.seconds({ ["retry-after"] = date }, 784111770), 7)
+  t.expect(wait.seconds({ ["retry-after"] = date }, 784111780), 0)
+  t.expect(wait.seconds({ ["retry-after"] = date, date = "Sun, 06 Nov 1994 08:49:30 GMT" }, 0), 7)
 end
 
 function spec.streams_that_stall_break_off_or_fail_are_asked_for_again()

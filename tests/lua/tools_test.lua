@@ -1,5 +1,7 @@
 -- The agent's tools and the sandbox below them, with real workspaces and shells.
+local fs = require "khost.fs"
 local json = require "khost.json"
+local machine = require "khost.machine"
 local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
@@ -219,6 +221,37 @@ function spec.every_call_gives_one_observation_also_when_a_tool_raises()
     t.is_true(set:describe():find("Bash: ", 1, true) ~= nil)
     t.expect(set:schemas()[4]["function"].parameters.required, { "file_path" })
   end)
+end
+
+-- A khost whose tools/ holds one file more.
+function spec.a_new_tool_is_one_file_in_the_folder()
+  local root = "/tmp/khost-tools-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
+  assert(fs.mkdirs(root .. "/tools"))
+  local function put(path, text) assert(fs.write(root .. "/" .. path, text)) end
+  for _, name in ipairs(tools.ALL) do put(("tools/%s.lua"):format(name), assert(fs.read(("%s/tools/%s.lua"):format(fs.root(), name)))) end
+  put("tools/Count.lua", [[return require("agent.tools").define { name = "Count", summary = "Counts lines.", read_only = true,
+    parameters = { { name = "file_path", type = "string", required = true, summary = "path" } },
+    run = function(context, arguments)
+      return tostring(select(2, context.workspace:read(arguments.file_path):gsub("\n", "")))
+    end }]])
+  put("probe.lua", [[return { name = "probe", run = function()
+    local sandbox, tools = require "khost.sandbox", require "agent.tools"
+    local set = tools.load()
+    print(#set.list, set.list[12].name, set:schemas()[12]["function"].parameters.required[1], set:describe():match "Counts lines")
+    sandbox.within(nil, function(workspace)
+      print(set:call({ workspace = workspace }, "Count", { file_path = "kernels/a.cpp" }).text)
+    end, { files = { ["kernels/a.cpp"] = "a\nb\n" } })
+  end }]])
+  local function probe()
+    return machine.run({ "/usr/bin/env", "KHOST_ROOT=" .. root, "sh", "-c",
+      ("ln -sfn '%s/scripts' '%s/scripts'; ln -sfn '%s/host' '%s/host'; '%s/khost' '%s/probe.lua' 2>&1"):format(fs.root(), root,
+      fs.root(), root, fs.build_dir(), root) }, { timeout_s = 30 })
+  end
+  local seen = probe()
+  t.expect(seen.output, "12\tCount\tfile_path\tCounts lines\n2\n")
+  put("tools/Count.lua", "return { name = 'Other' }")
+  has({ text = probe().output }, "tools/Count.lua must return tools.define")
+  fs.remove_tree(root)
 end
 
 function spec.requests_of_programs_inside_are_answered()

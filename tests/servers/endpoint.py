@@ -115,6 +115,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def go_wrong(self, scenario, number, body):
         if scenario == "busy" and number <= 2:
             self.reply(429, {"error": {"message": "slow down"}}, [("Retry-After", "1" if number == 1 else "0")])
+        elif scenario == "dated" and number == 1:
+            # Clocks differ: what counts is the time from the server's own date, which send_response writes.
+            self.reply(429, {"error": {"message": "slow down"}}, [("Retry-After", self.date_time_string(time.time() + 2))])
         elif scenario == "broken" and number <= 2:
             self.reply(500 + 3 * (number - 1), b"<html>oops</html>", kind="text/html")
         elif scenario == "down":

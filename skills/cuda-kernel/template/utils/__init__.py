@@ -1,0 +1,1 @@
+../../../cpp-kernel/template/utils/__init__.py
