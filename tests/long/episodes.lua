@@ -23,8 +23,11 @@ local LINES = 500
 
 local function own_pid() return fs.read("/proc/self/stat"):match("^%d+") end
 
--- Processes below this one, by the parents that /proc names.
-local function children()
+-- How long daemons of these episodes sleep: a number that no other process has in its command line.
+local SLEEP = "3600." .. own_pid()
+
+-- Processes below this one, by the parents that /proc names, and those that got away but say where they are from.
+local function processes()
   local parent_of, count = {}, 0
   for _, path in ipairs(fs.glob("/proc/[0-9]*/stat")) do
     local pid, parent = (fs.read(path) or ""):match("^(%d+) %(.-%) %S (%d+)")
@@ -34,7 +37,9 @@ local function children()
   for pid in pairs(parent_of) do
     local at, steps = pid, 0
     while at and at ~= own and steps < 64 do at, steps = parent_of[at], steps + 1 end
-    if at == own and pid ~= own then count = count + 1 end
+    if pid ~= own and (at == own or (fs.read(("/proc/%s/cmdline"):format(pid)) or ""):find(SLEEP, 1, true)) then
+      count = count + 1
+    end
   end
   return count
 end
@@ -46,7 +51,7 @@ local function census()
   for _, name in ipairs(fs.glob(("/tmp/khost-*-workspaces/%s-*/*"):format(own))) do
     folders = folders + (name ~= "" and 1 or 0)
   end
-  return { processes = children(), mounts = select(2, mounts:gsub("khost%-workspace [^\n]*/" .. own .. "%-", "")),
+  return { processes = processes(), mounts = select(2, mounts:gsub("khost%-workspace [^\n]*/" .. own .. "%-", "")),
     descriptors = #fs.glob("/proc/self/fd/*"), folders = folders }
 end
 
@@ -59,8 +64,9 @@ local function scripted(number, turns)
       return { { id = id .. "a", name = "Write", arguments = { file_path = "/workspace/kernels/k.cpp",
         content = mark .. "\n" } },
         { id = id .. "b", name = "Bash",
-          arguments = { command = ("export MARK=%s; cd kernels; (setsid sleep 3600 &)"):format(mark) } },
-        { id = id .. "c", name = "Bash", arguments = { command = ("seq -f '%s %%g' %d; sleep 3600"):format(mark, LINES),
+          arguments = { command = ("export MARK=%s; cd kernels; (setsid sleep %s &)"):format(mark, SLEEP) } },
+        { id = id .. "c", name = "Bash", arguments = { command = ("seq -f '%s %%g' %d; sleep %s"):format(mark, LINES,
+          SLEEP),
           run_in_background = true } } }
     elseif turn == 2 then
       return { { id = id, name = "Bash",

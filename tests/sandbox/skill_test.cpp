@@ -48,9 +48,9 @@ TEST_CASE("every skill has a name equal to its folder and a description of legal
 }
 
 TEST_CASE("the targets share one header and one set of clients") {
-  for (const auto& entry : fs::directory_iterator(kSkills / "cpp-kernel/template/utils")) {
+  for (const auto& entry : fs::directory_iterator(kSkills / "cuda-kernel/template/utils")) {
     const std::string name = entry.path().filename().string();
-    const fs::path other = kSkills / "cuda-kernel/template/utils" / name;
+    const fs::path other = kSkills / "cpp-kernel/template/utils" / name;
     // The compilers differ; everything else is one file.
     CHECK_MESSAGE((name == "compile.sh" || fs::equivalent(entry.path(), other)), name);
   }
