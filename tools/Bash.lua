@@ -5,6 +5,7 @@ local tools = require "agent.tools"
 local DEFAULT_MS = 120000
 local MOST_MS = 600000
 local OUTPUT_BYTES = 30000
+local LEAST_S = 1
 
 local function shell_of(context)
   if context.shell then
@@ -47,6 +48,8 @@ local function run(context, arguments)
     return nil, message, code
   end
   local timeout_s = math.min(math.max(arguments.timeout or DEFAULT_MS, 1), MOST_MS) / 1000
+  -- No command outlasts the time of the episode by much.
+  timeout_s = math.min(timeout_s, math.max(context.left_s or timeout_s, LEAST_S))
   if arguments.run_in_background then
     local id, why, label = shell:start(arguments.command, { timeout_s = timeout_s })
     if not id then

@@ -157,7 +157,7 @@ function environment.tools(workspace, toolset, options)
     local begin, worst, label, labels = sched.now(), "ok", nil, {}
     server = server or sched.spawn(function() serve(self, workspace, options) end)
     local most_bytes = math.floor(share(action.room) / math.max(#action.calls, 1))
-    context.output_bytes = most_bytes
+    context.output_bytes, context.left_s = most_bytes, action.left_s
     local observations = toolset:call_all(context, action.calls)
     for index, observation in ipairs(observations) do
       local name = ("turn-%s-%d"):format(observation.name, index)

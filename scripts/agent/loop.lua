@@ -111,6 +111,7 @@ local function step(self, episode, conversation)
   else
     local last = turn.index >= self.limits.turns
     action.last, action.room = last, conversation.room and conversation:room()
+    action.left_s = math.max(self.limits.seconds - (sched.now() - episode.began), 0)
     local observation = act(episode, self.environment, action, turn)
     if observation.status == "lost" then
       return "env_error"

@@ -1,10 +1,12 @@
--- One episode with tool calls against a server that others wrote (tests/long/serve.sh starts it). A model of 135M weights
--- seldom writes a call that makes sense: what must hold is that the episode runs to its end, that calls are made or
--- refused with labels, and that nothing is lost on the way, whole and as a stream.
+-- Episodes with tool calls against a server that others wrote (tests/long/serve.sh starts it): whole, as a stream, and
+-- through tests/servers/faults.py, which answers 429 and 500, cuts an answer, kills the server and starts it again, and
+-- breaks a call. A model of 135M weights seldom writes a call that makes sense: what must hold is that each episode runs
+-- to its end, that calls are made or refused with labels, and that what went wrong is counted.
 local args = require "lib.args"
 local endpoint = require "policies.endpoint"
 local environment = require "agent.environment"
 local hermes = require "chat.hermes"
+local http = require "khost.http"
 local json = require "khost.json"
 local loop = require "agent.loop"
 local random = require "lib.random"
@@ -12,7 +14,8 @@ local sandbox = require "khost.sandbox"
 local tools = require "agent.tools"
 
 local OPTIONS = {
-  { name = "--url", kind = "text", required = true, help = "up to and with /v1" },
+  { name = "--url", kind = "text", required = true, help = "the server, without /v1" },
+  { name = "--faults", kind = "text", required = true, help = "what stands before it, without /v1" },
   { name = "--model", kind = "text", required = true, help = "what the server calls it" },
   { name = "--turns", kind = "number", default = 4, help = "of an episode" },
 }
@@ -27,9 +30,9 @@ local MESSAGES = {
   { role = "user", text = "List the folder kernels again." },
 }
 
-local function play(options, is_stream)
-  local policy, message = endpoint.open { url = options.url, model = options.model, format = hermes, stream = is_stream,
-    temperature = 0.1, context = 2048, timeout_s = 240 }
+local function play(options, name, url, is_stream)
+  local policy, message = endpoint.open { url = url .. "/v1", model = options.model, format = hermes, stream = is_stream,
+    temperature = 0.1, context = 2048, timeout_s = 240, tries = 120, most_pause_s = 2 }
   if not policy then error(message, 0) end
   local episode = assert(sandbox.within(nil, function(workspace)
     local world = environment.tools(workspace, tools.load(), { respond = hermes.respond })
@@ -47,18 +50,42 @@ local function play(options, is_stream)
         (call.observation or ""):match("[^\n]*")))
     end
   end
-  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(is_stream and "stream" or "whole",
-    episode.ending,
-    #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts),
+  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(name, episode.ending, #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts),
       json.encode(episode.labels)))
   if episode.error then print("  " .. episode.error) end
-  return episode.ending ~= "env_error" and #episode.turns > 0 and made
+  local ended = episode.ending ~= "env_error" and #episode.turns > 0
+  return { ok = ended, made = made, counts = policy.counts, labels = episode.labels }
+end
+
+-- What was done to the server must be what the policy and the record counted.
+local function counted(options, played)
+  local got = assert(http.request { url = options.faults .. "/seen" })
+  local done = json.decode(got.body)
+  print("  done to the server: " .. got.body)
+  local counts = played.counts
+  local list = { { "429", done.status_429 == 1 and counts.retried_status_429 == 1 },
+    { "500", done.status_500 == 1 and counts.retried_status_500 == 1 },
+    { "cut connections and the restart", done.cut == 1 and done.restarts == 1
+      and counts.retried_io == done.cut + done.restarts + done.refused },
+    { "the broken call", done.broken_calls == 1 and played.labels.malformed_call ~= nil },
+    { "answers", counts.requests == done.answers + 2 + counts.retried_io } }
+  local all = true
+  for _, item in ipairs(list) do
+    if not item[2] then
+      all = false
+      print(("  %s: not as counted"):format(item[1]))
+    end
+  end
+  return all
 end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local whole, stream = play(options, false), play(options, true)
-  return whole and stream and whole + stream > 0 and 0 or 1
+  local whole = play(options, "whole", options.url, false)
+  local stream = play(options, "stream", options.url, true)
+  local faults = play(options, "faults", options.faults, false)
+  local ok = whole.ok and stream.ok and faults.ok and whole.made + stream.made > 0
+  return counted(options, faults) and ok and 0 or 1
 end
 
 return { name = ABOUT.name, summary = ABOUT.summary, options = OPTIONS, run = run }

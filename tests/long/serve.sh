@@ -40,16 +40,17 @@ E
 fi
 
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-HF_HUB_OFFLINE=1 "$folder/venv/bin/transformers" serve --host 127.0.0.1 --port "$port" >"$folder/serve.log" 2>&1 &
+rm -f "$folder/port"
+HF_HUB_OFFLINE=1 "$python" "$root/tests/servers/faults.py" "$folder/port" "$port" \
+  "$folder/venv/bin/transformers" serve --host 127.0.0.1 --port "$port" >"$folder/serve.log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null || true' EXIT INT TERM
-tries=0
-until "$python" -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)" 2>/dev/null; do
-  tries=$((tries + 1))
-  if [ $tries -gt 240 ] || ! kill -0 $server 2>/dev/null; then
+until [ -e "$folder/port" ]; do
+  if ! kill -0 $server 2>/dev/null; then
     tail -n 20 "$folder/serve.log" >&2
     exit 1
   fi
   sleep 0.5
 done
-KHOST_ROOT=$root "$build/khost" "$root/tests/long/serve.lua" --url "http://127.0.0.1:$port/v1" --model "$folder/model"
+KHOST_ROOT=$root "$build/khost" "$root/tests/long/serve.lua" --url "http://127.0.0.1:$port" \
+  --faults "http://127.0.0.1:$(cat "$folder/port")" --model "$folder/model"

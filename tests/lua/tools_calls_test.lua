@@ -145,6 +145,13 @@ function spec.b24_wrong_calls_in_a_row_end_the_episode_with_a_reason_of_its_own(
   t.expect(mixed.ending, "final_answer")
 end
 
+function spec.a_command_does_not_outlast_the_time_of_its_episode()
+  local begin = sched.now()
+  local episode = play({ call_text("Bash", { command = "sleep 60" }), "done" }, { seconds = 2 })
+  t.expect({ episode.ending, episode.turns[1].calls[1].label }, { "time_limit", "timeout" })
+  t.is_true(sched.now() - begin < 20, "the command was waited for")
+end
+
 function spec.observations_share_the_room_that_is_left_and_are_kept_whole_in_a_file()
   within(function(_, context, set)
     local world = environment.tools(context.workspace, set, { respond = hermes.respond })

@@ -1,4 +1,5 @@
 -- The file tools: one spec for each behaviour that agents rely on.
+local fs = require "khost.fs"
 local kit = require "tests.lua.toolkit"
 local t = require "tests.lua.harness"
 
@@ -138,7 +139,7 @@ end
 function spec.b18_paths_are_resolved_inside_and_links_lead_nowhere()
   within(function(call)
     bash(call, "ln -s /etc out; ln -s /etc/passwd kernels/l; ln -s ../model.py kernels/m; mkfifo kernels/p; "
-      .. "ln -s /workspace kernels/loop; ln model.py kernels/hard 2>/dev/null; true")
+      .. "ln -s /workspace kernels/loop; ln -s /tmp/khost-was-here kernels/dangling; ln model.py kernels/hard 2>/dev/null; true")
     for _, path in ipairs { "/etc/passwd", "/workspace/../etc/passwd", "/workspace/kernels/../../etc/passwd",
       "../x" } do
       refused(call("Read", { file_path = path }), "outside_workspace")
@@ -151,7 +152,16 @@ function spec.b18_paths_are_resolved_inside_and_links_lead_nowhere()
       t.is_true(observation.status == "error", path .. " was read: " .. observation.text)
       has_not(observation, "root:")
       has_not(observation, "class Model")
+      for name, arguments in pairs { Write = { content = "x" }, Edit = { old_string = "a", new_string = "x" },
+        MultiEdit = { edits = { { old_string = "", new_string = "x" } } } } do
+        arguments.file_path = path
+        t.expect({ name, path, call(name, arguments).status }, { name, path, "error" })
+      end
+      t.expect(call("NotebookEdit", { notebook_path = path, new_source = "x", cell_id = "a" }).status, "error")
     end
+    t.expect(call("Write", { file_path = "/workspace/out/khost-was-here", content = "x" }).status, "error")
+    t.expect(call("Write", { file_path = "/workspace/kernels/dangling/x", content = "x" }).status, "error")
+    t.expect({ fs.exists "/etc/khost-was-here", fs.exists "/tmp/khost-was-here" }, {})
     has_not(call("Grep", { pattern = "root:", output_mode = "content" }), "root:x")
     has_not(call("Glob", { pattern = "**/passwd" }), "passwd")
     has_not(call("Glob", { pattern = "**", path = "/workspace/out" }), "passwd")
