@@ -22,9 +22,30 @@ def call(number, name, arguments):
     return {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": text}}
 
 
+KERNEL = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                      "../kernels/good/broadcast_bias/kernels/broadcast_bias.cpp")
+
+
+def kernel_turn(answers):
+    """A whole episode for tests/kernels/good/broadcast_bias: the kernel with a constant, what the workspace says, the end."""
+    if answers == 0:
+        with open(KERNEL) as file:
+            text = "constexpr int kUnused = 1;\n" + file.read()
+        return {"role": "assistant", "content": "", "tool_calls": [
+            call(1, "Read", {"file_path": "/workspace/SKILL.md"}),
+            call(2, "Write", {"file_path": "/workspace/kernels/broadcast_bias.cpp", "content": text})]}, "tool_calls"
+    if answers == 1:
+        command = ("sh utils/compile.sh; python3 -m utils.verification; python3 -m utils.profiling; "
+                   "python3 -m utils.tune --arg kUnused=1,2")
+        return {"role": "assistant", "content": "", "tool_calls": [call(3, "Bash", {"command": command, "timeout": 600000})]}, "tool_calls"
+    return {"role": "assistant", "content": "The kernel stands."}, "stop"
+
+
 def turn(scenario, messages):
     """What the model says next: two calls at once, a command, the end."""
     answers = sum(message["role"] == "assistant" for message in messages)
+    if scenario == "kernel":
+        return kernel_turn(answers)
     if scenario == "length":
         return {"role": "assistant", "content": "a half sen"}, "length"
     if answers == 0:
