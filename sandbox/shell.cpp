@@ -108,7 +108,8 @@ Status Shell::start_session() {
   session->output = std::move(owned[4]);
   fcntl(session->reports.get(), F_SETFL, O_NONBLOCK);
   fcntl(session->output.get(), F_SETFL, O_NONBLOCK);
-  spec.fds = {{pipes[0][0], kCommandFd}, {pipes[1][1], kReportFdOfShell}, {pipes[2][1], 1}, {pipes[2][1], 2}};
+  spec.fds = {{pipes[0][0], kCommandFd}, {pipes[1][1], kReportFdOfShell}, {pipes[2][1], 1}, {pipes[2][1], 2},
+              {pipes[2][1], kOutputFdOfShell}};
   Result<Jail> jail = [&spec] {
     const StartGate gate;
     return Jail::start(spec);
@@ -337,7 +338,8 @@ Result<std::string> Shell::start_job(const std::string& command, double timeout_
       return Failure{std::to_string(kMostJobs) + " background jobs run already: end one with KillBash", "limit"};
     }
   }
-  const Result<RunResult> exported = run("env -0 | base64 -w0", {.timeout_s = 60, .input = "", .output_bytes = 1 << 20});
+  const Result<RunResult> exported = run("{ /usr/bin/env -0 | /usr/bin/base64 -w0; } 2>/dev/null",
+                                         {.timeout_s = 60, .input = "", .output_bytes = 1 << 20});
   if (!exported) {
     return exported.failure();
   }

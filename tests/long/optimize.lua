@@ -48,7 +48,7 @@ end
 local function killed_and_resumed(server, folder)
   local out = folder .. "/out"
   local url = ("endpoint:%s/kernel/v1"):format(server.base)
-  local line = ("echo $$ >'%s/pid'; KHOST_ROOT='%s' exec '%s/khost' optimize '%s' --policy '%s' --stream >'%s/first' 2>&1")
+  local line = ("echo $$ >'%s/pid'; KHOST_ROOT='%s' exec '%s/khost' optimize '%s' --policy '%s' --stream --minutes 60 >'%s/first' 2>&1")
     :format(folder, fs.root(), fs.build_dir(), TASK, url, folder)
   local first = sched.spawn(function() return machine.run({ "/bin/sh", "-c", line }, { timeout_s = TIMEOUT_S }) end)
   local function started() return fs.read(folder .. "/first") or "" end

@@ -74,6 +74,28 @@ function spec.b02_a_shell_that_died_is_replaced_in_its_directory_and_the_loss_is
   end)
 end
 
+function spec.b02_a_command_that_spoils_the_shell_does_not_spoil_those_behind_it()
+  for _, spoils in ipairs { "PATH=/nowhere", "mkdir /tmp/d; cd /tmp/d; rmdir /tmp/d", "exec >/dev/null 2>&1", "set -e; false",
+    "exec 62>&-", "unset khost_marker; readonly khost_marker=x", "enable -n read printf eval", "trap '' TERM INT HUP" } do
+    within(function(call)
+      bash(call, spoils, { timeout = 1000 })
+      bash(call, "true", { timeout = 1000 })  -- may be the one that finds the shell dead
+      local seen = bash(call, "cd /workspace; echo one; (exit 3)")
+      t.is_true(seen:find("^one\n%[exit code 3, [%d.]+ s, in /workspace%]$"), spoils .. ": " .. seen)
+    end)
+  end
+end
+
+function spec.b02_tracing_shows_the_command_and_nothing_else()
+  within(function(call)
+    bash(call, "export KEPT=yes; set -x")
+    local seen = bash(call, "echo one"):gsub("%[exit.*", "")
+    t.is_true(seen:find("^%++ echo one\none\n$"), seen)
+    call("Bash", { command = "echo $KEPT", run_in_background = true })
+    t.eventually(function() return call("BashOutput", { bash_id = "bash_1" }).text:find("yes\n", 1, true) end)
+  end)
+end
+
 function spec.b03_standard_input_is_empty()
   within(function(call)
     local begin = sched.now()
