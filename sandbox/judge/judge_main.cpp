@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -82,6 +83,11 @@ int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGINT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {  // jails set their own
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the clock waits for microseconds
   std::map<std::string, std::string> options = {{"--jobs", "3"}, {"--host", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {

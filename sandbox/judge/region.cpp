@@ -19,6 +19,11 @@ Result<Region> Region::make(const std::string& name, std::size_t bytes, Others o
     return system_failure("memfd of " + std::to_string(bytes) + " bytes");
   }
   if (bytes > 0) {
+    // Pages are charged to whoever touches them first, and to that group for as long as they exist: left to a jail's
+    // child, what the judge keeps would use up the jail's memory.
+    if (fallocate(region.fd_.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+      return system_failure(std::to_string(bytes) + " bytes of memory");
+    }
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd_.get(), 0);
     if (base == MAP_FAILED) {
       return system_failure("mmap of " + std::to_string(bytes) + " bytes");
@@ -42,6 +47,8 @@ Region& Region::operator=(Region&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   return *this;
 }
+
+void Region::close_file() { fd_.reset(); }
 
 Region::~Region() {
   if (base_ != nullptr) {

@@ -21,6 +21,8 @@ class Region {
   ~Region();
 
   int fd() const { return fd_.get(); }
+  // The mapping stays; nobody can be lent it any more.
+  void close_file();
   std::byte* data() const { return base_; }
   std::size_t bytes() const { return bytes_; }
 

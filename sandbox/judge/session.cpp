@@ -68,6 +68,7 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
     return batch.failure();
   }
   session->batch_ = *batch;
+  session->count();
   return session;
 }
 
@@ -117,6 +118,14 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t v
   if (!answer) {
     return Failure{answer.failure().message, zygote.alive() ? "bad_task" : "gone"};
   }
+  // Nobody is lent them again, and 25 descriptors a task would use up a process's.
+  for (Set& set : batch->sets) {
+    set.region.close_file();
+    if (set.device.close_file) {
+      set.device.close_file();
+      set.device.fd = -1;
+    }
+  }
   batch->oracle_error = answer->value("oracle_error", "");
   if (answer->contains("scales") && (*answer)["scales"].is_array()) {
     for (const Json& pair : (*answer)["scales"]) {
@@ -124,6 +133,24 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t v
     }
   }
   return batch;
+}
+
+// Apart from what is asked for while a batch is made, which takes seconds.
+void Session::count() {
+  std::size_t sum = 0;
+  for (const auto* batch : {batch_.get(), visible_.get()}) {
+    for (std::size_t i = 0; batch != nullptr && i < batch->sets.size(); i++) {
+      sum += batch->sets[i].region.bytes() + batch->sets[i].device.bytes;
+    }
+  }
+  bytes_ = sum;
+}
+
+void Session::forget_sets() {
+  const std::scoped_lock lock(mutex_);
+  batch_.reset();
+  visible_.reset();
+  count();
 }
 
 Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
@@ -134,6 +161,7 @@ Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const st
       return fresh.failure();
     }
     batch_ = *fresh;
+    count();
   }
   batch_->uses++;
   batch_->seen.insert(artefact);
@@ -148,6 +176,7 @@ Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote) {
       return made.failure();
     }
     visible_ = *made;
+    count();
   }
   return std::shared_ptr<const Batch>(visible_);
 }

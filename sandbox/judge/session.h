@@ -2,6 +2,7 @@
 // its baselines. Shared by the jobs of that task; any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,6 +34,7 @@ struct SetMemory {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   int fd = -1;
+  std::function<void()> close_file = {};  // the memory stays
 };
 
 // Inputs, live state and what the reference returned, in one region of the judge.
@@ -82,6 +84,10 @@ class Session {
   // Sets for what an agent is told, the same ones each time. No verdict is made on them.
   Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
 
+  // Memory of the sets at hand; and letting go of them, for whoever needs it: the next batch is made anew.
+  std::size_t bytes() const { return bytes_; }
+  void forget_sets();
+
   const std::byte* inputs_of(const Set& set) const { return set.region.data(); }
   const std::byte* state_of(const Set& set) const { return set.region.data() + layouts_.inputs.region_bytes; }
   const std::byte* expected_of(const Set& set) const { return state_of(set) + layouts_.state.region_bytes; }
@@ -94,6 +100,7 @@ class Session {
 
  private:
   Result<Child> loaded_child(Zygote& zygote);
+  void count();  // under mutex_
   Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted);
 
   SessionOptions options_;
@@ -101,6 +108,7 @@ class Session {
   Layouts layouts_;
   bool deterministic_ = true, planted_ = true;
   std::mutex mutex_;
+  std::atomic<std::size_t> bytes_{0};
   std::shared_ptr<Batch> batch_, visible_;
 };
 

@@ -21,7 +21,7 @@ function fixtures.names(group)
   return names
 end
 
---- The body of a request: task and files. `mark` makes the artefact another one than before, with the same code.
+--- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact another one than before, with the same code.
 ---@param name string
 ---@param mark? string
 ---@return table
@@ -31,7 +31,10 @@ function fixtures.request(name, mark)
     files["kernels/" .. entry] = fs.read(folder .. "/kernels/" .. entry) .. (mark and ("// %s\n"):format(mark) or "")
   end
   files["model_new.py"] = fs.read(folder .. "/model_new.py")
-  return { task = { source = assert(fs.read(folder .. "/model.py")), name = name }, files = files }
+  return {
+    task = { source = assert(fs.read(folder .. "/model.py")), name = name }, files = files,
+    target = name:find("^cuda/") and "cuda" or "cpu",
+  }
 end
 
 ---@param name string

@@ -1,6 +1,7 @@
 -- What the judge costs and how often it is wrong about equal programs: `khost tests/bench/judge.lua`.
 --   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
 --   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
+--   --set target=cuda the same mix on the GPU, and the times of distinct candidates one after the other; no A/A
 --   --set busy=false  with a trainer that steps in this process meanwhile (needs a khost with the trainer)
 -- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
 local args = require "lib.args"
@@ -9,10 +10,13 @@ local judge = require "khost.judge"
 local log = require "khost.log"
 local sched = require "khost.sched"
 
-local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N" } }
+local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
-local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2 }
-local BROKEN, WRONG = "crash/does_not_compile", "wrong/off_by_one"
+local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu" }
+local NAMES = {
+  cpu = { good = "good", wrong = "wrong/off_by_one", first = "good/row_softmax" },
+  cuda = { good = "cuda/good", wrong = "cuda/wrong/half_output", first = "cuda/good/linear_large" },
+}
 
 local function settings(list)
   local chosen = {}
@@ -25,6 +29,7 @@ local function settings(list)
       args.misuse(("--set %s: mix=N, pairs=N, busy=true or jobs=N expected"):format(text))
     end
     chosen[key] = type(DEFAULTS[key]) == "boolean" and value == "true" or tonumber(value)
+      or key == "target" and NAMES[value] and value or nil
     if chosen[key] == nil then
       args.misuse(("--set %s: a number expected"):format(text))
     end
@@ -57,12 +62,23 @@ local function busy_trainer(state)
   end
 end
 
-local function mixed(process, count, jobs)
-  local good, bodies = fixtures.names "good", {}
+-- The i-th of an RL mix: three of ten do not build, three are wrong. Or of timed ones alone.
+local function body_of(i, names, timed_only)
+  local good, place = fixtures.names(names.good), timed_only and 9 or i % 10
+  local name = place >= 3 and place < 6 and names.wrong or good[i % #good + 1]
+  local body = fixtures.request(name, ("mix %d %d"):format(i, sched.now() * 1e6))
+  if place < 3 then
+    for path, text in pairs(body.files) do
+      body.files[path] = path:find("^kernels/") and text .. "int broken(" or text
+    end
+  end
+  return body
+end
+
+local function mixed(process, count, jobs, names, timed_only)
+  local bodies = {}
   for i = 1, count do
-    local place = i % 10
-    local name = place < 3 and BROKEN or place < 6 and WRONG or good[i % #good + 1]
-    bodies[i] = fixtures.request(name, ("mix %d %d"):format(i, sched.now() * 1e6))
+    bodies[i] = body_of(i, names, timed_only)
   end
   local exclusive, by_status, begin = {}, {}, sched.now()
   sched.map(bodies, function(body)
@@ -75,10 +91,22 @@ local function mixed(process, count, jobs)
     parts[#parts + 1] = ("%d %s"):format(number, status)
   end
   table.sort(parts)
-  log.print(("warm, %d distinct   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count, seconds / count,
-    3600 * count / seconds, table.concat(parts, ", ")))
+  log.print(("warm, %d distinct%s   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
+    timed_only and " timed" or "", seconds / count, 3600 * count / seconds, table.concat(parts, ", ")))
   log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
     quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))
+end
+
+-- One after the other: what one waits from files to verdict.
+local function waited(process, count, name)
+  local waits = {}
+  for i = 1, count do
+    local body, begin = fixtures.request(name, ("wait %d %d"):format(i, sched.now() * 1e6)), sched.now()
+    assert(process:request("evaluate", body))
+    waits[i] = sched.now() - begin
+  end
+  log.print(("files to verdict    median %.2f s, 90 %% %.2f s, %d distinct of %s one after the other"):format(
+    quantile(waits, 0.5), quantile(waits, 0.9), count, name))
 end
 
 local function equal_programs(process, pairs_wanted)
@@ -105,19 +133,22 @@ end
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local chosen = settings(options.set)
+  local names = NAMES[chosen.target]
   local process, begin = assert(judge.open { jobs = chosen.jobs }), sched.now()
-  local first = assert(process:request("evaluate", fixtures.request("good/row_softmax")))
+  local first = assert(process:request("evaluate", fixtures.request(names.first)))
   log.print(("cold                %.1f s from start to the first verdict (%s)"):format(sched.now() - begin,
     first.status))
-  for _, name in ipairs(fixtures.names "good") do  -- baselines
+  for _, name in ipairs(fixtures.names(names.good)) do  -- baselines
     assert(process:request("evaluate", fixtures.request(name)))
   end
   local state = { stop = false, steps = 0 }
   local training = chosen.busy and sched.spawn(busy_trainer, state) or nil
   if chosen.mix > 0 then
-    mixed(process, chosen.mix, chosen.jobs)
+    waited(process, 10, names.first)
+    mixed(process, chosen.mix, chosen.jobs, names, true)
+    mixed(process, chosen.mix, chosen.jobs, names)
   end
-  local faster = chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
+  local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
   state.stop = true
   if training then
     training:wait()

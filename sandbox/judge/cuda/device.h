@@ -52,6 +52,7 @@ class Lent {
   std::byte* data() const { return reinterpret_cast<std::byte*>(memory_.base); }
   std::size_t bytes() const { return memory_.bytes; }
   int fd() const { return fd_.get(); }
+  void close_file() { fd_.reset(); }  // the memory stays; nobody can be lent it any more
 
  private:
   sandbox::SharedMemory memory_;

@@ -14,6 +14,8 @@
 
 namespace khost::judge::gpu {
 
+inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is timed
+
 class Evaluation {
  public:
   Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
@@ -44,6 +46,7 @@ class Evaluation {
   const Purpose purpose_;
   sandbox::Verdict verdict_;
   std::shared_ptr<Task> task_;
+  std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;

@@ -24,7 +24,8 @@ Result<SetMemory> lend_set(std::size_t bytes) {
   std::byte* const data = owner->data();
   const std::size_t size = owner->bytes();
   const int fd = owner->fd();
-  return SetMemory{std::move(owner), data, size, fd};
+  Lent* const held = owner.get();
+  return SetMemory{std::move(owner), data, size, fd, [held] { held->close_file(); }};
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
   for (const auto& task : tasks_) {
     if (place++ >= kMostResidents) {
       task->residents.clear();
-      task->sets.reset();
+      task->session->forget_sets();
     }
   }
   return made;

@@ -22,7 +22,6 @@ namespace khost::judge::gpu {
 // A task as the device holds it.
 struct Task {
   std::shared_ptr<Session> session;
-  std::shared_ptr<const Batch> sets;
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
 };

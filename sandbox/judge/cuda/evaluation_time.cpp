@@ -1,0 +1,247 @@
+// Windows of the candidate and of the baselines, and what they decide.
+#include <cmath>
+
+#include "sandbox/judge/cuda/calibration.h"
+#include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/statistics.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr double kCompileTimeout = 240;
+constexpr double kLeastCallTimeout = 1;
+constexpr double kBaselineTimeout = 60;
+constexpr int kBaselineProcesses = 3;
+constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
+constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
+// How much longer than alone an opening may take before somebody is resident: a slice is about 2 ms.
+constexpr double kResident_s = 1e-3;
+
+std::string ending(const Turn& turn) {
+  using End = Window::End;
+  const End end = turn.window.end;
+  return std::string(turn.lost             ? "the GPU failed"
+                     : end == End::timeout ? "it takes too long"
+                     : end == End::gone    ? "its process ended"
+                     : end == End::stuck   ? "it cannot be stopped"
+                                           : "status " + std::to_string(turn.window.status)) +
+         " " + turn.window.message;
+}
+
+}  // namespace
+
+bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples) {
+  const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
+  // A verdict's call has a set of its own; an agent's profile goes round its few sets.
+  const bool secret = purpose_ == Purpose::verdict;
+  const std::size_t timed = batch_->sets.size() - verified_;
+  const std::size_t wanted = secret ? timed : kVisibleCalls;
+  int busy = 0, calls = 0;
+  for (std::size_t call = 0; call < wanted; call++) {
+    const std::size_t i = verified_ + call % timed;
+    Turn turn = subject.queued(*batch_, i, timeout);
+    if (turn.lost) {
+      verdict_.fail("crash", "time", "device", "the GPU did not come back while the candidate ran");
+      return false;
+    }
+    if (turn.window.end == Window::End::timeout && turn.open_s == 0) {
+      verdict_.fail("policy", "time", "synchronises",
+                    "a launcher did not return before its inputs were there: it waits for the device, allocates or "
+                    "loads something in every call");
+      return false;
+    }
+    if (!check(subject, turn.window, i, "time")) {
+      return false;
+    }
+    if (turn.woke) {
+      verdict_.fail("policy", "time", "ran_while_frozen", "the process woke up while it was to stand");
+      return false;
+    }
+    if (turn.wrong > 0) {
+      verdict_.fail("wrong", "time", "early_acknowledgement",
+                    std::to_string(turn.wrong) + " of " + std::to_string(kSamples) +
+                        " sampled elements were not there when the call was acknowledged");
+      return false;
+    }
+    calls++;
+    busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
+    samples.push_back(std::max(1e-7, turn.window.seconds - gpu_.cost_.plan_s));
+  }
+  busy_openings_ += busy;
+  windows_ += calls;
+  if (2 * busy > calls) {
+    verdict_.fail("policy", "time", "device_busy", "something of the candidate stays on the device between its calls");
+    return false;
+  }
+  return true;
+}
+
+Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
+  std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
+  if (process == Process::fresh || !kept) {
+    kept.reset();
+    Result<Zygote*> python = gpu_.zygote();
+    Result<std::unique_ptr<GpuBaseline>> started =
+        python ? GpuBaseline::start(*gpu_.device_, **python, *task_->session, *batch_, kind, kCompileTimeout)
+               : python.failure();
+    if (!started) {
+      return started.failure();
+    }
+    kept = std::move(*started);
+  }
+  std::vector<double> seconds;
+  const std::size_t sets = batch_->sets.size();
+  for (std::size_t i = 0; i < std::max(sets, kWarmUps + kVisibleCalls); i++) {
+    const bool warming = i < kWarmUps;
+    Turn turn;
+    if (warming && process == Process::fresh) {
+      turn.window = kept->direct(*batch_, i % sets, kBaselineTimeout);
+    } else {
+      turn = kept->queued(*batch_, i % sets, kBaselineTimeout);
+    }
+    if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
+      const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
+                                  ? " synchronises with the device and cannot be queued"
+                                  : " did not answer: " + ending(turn);
+      kept.reset();
+      return Failure{"the " + kind + " baseline" + why, "timeout"};
+    }
+    if (!warming) {
+      seconds.push_back(std::max(1e-7, turn.window.seconds - (kind == "empty" ? 0 : gpu_.cost_.python_s)));
+    }
+  }
+  return median(seconds);
+}
+
+void Evaluation::measure_baseline(const std::string& kind) {
+  Session& session = *task_->session;
+  if (session.baselines.count(kind) > 0 || session.unavailable.count(kind) > 0) {
+    return;
+  }
+  std::vector<double> medians;
+  for (int i = 0; i < kBaselineProcesses; i++) {
+    Result<double> block = baseline_block(kind, Process::fresh);
+    if (!block) {
+      session.unavailable[kind] = block.failure().message;
+      return;
+    }
+    if (kind != "compile" || i > 0) {  // the first process compiles; those that load its cache are timed
+      medians.push_back(*block);
+    }
+  }
+  session.baselines[kind] = baseline_of(medians);
+}
+
+Status Evaluation::calibrate() {
+  if (gpu_.cost_.known) {
+    return ok();
+  }
+  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root);
+  if (!cost) {
+    return cost.failure();
+  }
+  gpu_.cost_ = *cost;
+  gpu_.cost_.bandwidth = gpu_.device_->bandwidth();
+  Result<double> python = baseline_block("empty", Process::fresh);
+  task_->residents.erase("empty");
+  if (!python) {
+    return python.failure();
+  }
+  gpu_.cost_.python_s = *python;
+  gpu_.cost_.known = true;
+  return ok();
+}
+
+bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& samples) {
+  const Session& session = *task_->session;
+  const auto found = session.baselines.find(kind);
+  if (found == session.baselines.end()) {
+    verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
+    return true;
+  }
+  const double slack = gpu_.cost_.slack_s;
+  verdict_.times[kind + "_s"] = found->second.seconds;
+  verdict_.speedup[kind] = found->second.seconds / median(samples);
+  if (purpose_ == Purpose::profile) {
+    return true;  // brackets decide a verdict; an agent sees the times
+  }
+  if (found->second.seconds < kResolved * slack) {
+    verdict_.faster[kind] = false;
+    verdict_.evidence["unresolved"].push_back(kind);
+    return true;
+  }
+  std::optional<bool> faster = clear_case(found->second, samples, slack);
+  std::vector<double> brackets;
+  Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
+  while (!faster && before && brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
+    std::unique_ptr<Candidate> again = fresh("time");
+    std::vector<double> block;
+    if (!again || !warm(*again, "time") || !candidate_block(*again, block)) {
+      return false;
+    }
+    again.reset();
+    Result<double> after = baseline_block(kind, Process::resident);
+    if (!after) {
+      break;
+    }
+    brackets.push_back(bracket(*before, median(block), *after, slack));
+    faster = decide(brackets);
+    before = after;
+  }
+  verdict_.faster[kind] = faster.value_or(false);
+  verdict_.evidence["brackets"][kind] = brackets;
+  return true;
+}
+
+bool Evaluation::time() {
+  const Session& session = *task_->session;
+  const std::vector<std::string> kinds = {"eager", "compile"};
+  const bool known = gpu_.cost_.known && session.baselines.size() + session.unavailable.size() == kinds.size() &&
+                     task_->idle_open_s > 0;
+  if (!known) {
+    subject_.reset();  // no candidate lives while anything else is timed
+    Result<double> idle = measure_idle_open(*gpu_.device_, session, *batch_);
+    if (!idle) {
+      return void_for("time", idle.failure());
+    }
+    task_->idle_open_s = *idle;
+    if (Status calibrated = calibrate(); !calibrated) {
+      return void_for("time", calibrated.failure());
+    }
+    for (const std::string& kind : kinds) {
+      measure_baseline(kind);
+    }
+    subject_ = fresh("time");
+    if (!subject_ || !warm(*subject_, "time")) {
+      return false;
+    }
+  }
+  verdict_.slack_s = gpu_.cost_.slack_s;
+  verdict_.evidence["clock"] = gpu_.cost_.evidence;
+  verdict_.evidence["before"] = gpu_.device_->state();
+  std::vector<double> samples;
+  if (!candidate_block(*subject_, samples)) {
+    return false;
+  }
+  subject_.reset();
+  verdict_.evidence["after"] = gpu_.device_->state();
+  verdict_.times["candidate_s"] = median(samples);
+  verdict_.evidence["samples"] = samples;
+  for (const std::string& kind : kinds) {
+    if (!decide_on(kind, samples)) {
+      return false;
+    }
+  }
+  verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
+  if (gpu_.cost_.bandwidth > 0) {
+    // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
+    const Layouts& layouts = session.layouts();
+    const double bytes = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes +
+                                             layouts.outputs.region_bytes);
+    verdict_.evidence["floor_s"] = bytes / gpu_.cost_.bandwidth;
+    verdict_.evidence["bandwidth"] = gpu_.cost_.bandwidth;
+  }
+  return true;
+}
+
+}  // namespace khost::judge::gpu

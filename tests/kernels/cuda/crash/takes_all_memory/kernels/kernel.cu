@@ -1,0 +1,26 @@
+// Takes all memory of the device in its first call and keeps it.
+#include "khost.h"
+
+__global__ void affine_relu_kernel(const float* x, const float* weight, const float* bias, float* out, int64_t n, int cols) {
+  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i < n) {
+    out[i] = fmaxf(fmaf(x[i], weight[i % cols], bias[i % cols]), 0);
+  }
+}
+
+bool taken = false;
+
+extern "C" int affine_relu(const float* x, const float* weight, const float* bias, float* out, int64_t n, int64_t cols,
+                           khost::stream* stream) {
+  for (size_t bytes = size_t{1} << 36; !taken && bytes >= size_t{1} << 20; bytes /= 2) {
+    void* memory = nullptr;
+    while (cudaMalloc(&memory, bytes) == cudaSuccess) {
+    }
+  }
+  taken = true;
+  cudaGetLastError();
+  affine_relu_kernel<<<static_cast<unsigned>((n + 255) / 256), 256, 0, khost::cuda(stream)>>>(x, weight, bias, out, n,
+                                                                                     static_cast<int>(cols));
+  return cudaGetLastError();
+}
+KHOST_EXPORT(affine_relu)

@@ -1,0 +1,17 @@
+// Writes a GiB behind its output.
+#include "khost.h"
+
+__global__ void affine_relu_kernel(const float* x, const float* weight, const float* bias, float* out, int64_t n, int cols) {
+  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i < n) {
+    out[i + (int64_t{1} << 28)] = fmaxf(fmaf(x[i], weight[i % cols], bias[i % cols]), 0);
+  }
+}
+
+extern "C" int affine_relu(const float* x, const float* weight, const float* bias, float* out, int64_t n, int64_t cols,
+                           khost::stream* stream) {
+  affine_relu_kernel<<<static_cast<unsigned>((n + 255) / 256), 256, 0, khost::cuda(stream)>>>(x, weight, bias, out, n,
+                                                                                     static_cast<int>(cols));
+  return cudaGetLastError();
+}
+KHOST_EXPORT(affine_relu)
