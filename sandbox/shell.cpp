@@ -138,6 +138,8 @@ void Shell::close() {
     const std::lock_guard jobs_lock(jobs_mutex_);
     jobs.swap(jobs_);
   }
+  jobs.clear();
+  workspace_.reset();  // whoever still holds this shell holds no folder
 }
 
 Result<RunResult> Shell::run(const std::string& command, const RunOptions& options) {
@@ -343,7 +345,14 @@ Result<std::string> Shell::start_job(const std::string& command, double timeout_
   if (!exported) {
     return exported.failure();
   }
-  JailSpec spec = base_spec();
+  JailSpec spec;
+  {
+    const std::lock_guard lock(running_);
+    if (closed_) {
+      return Failure{"the shell is closed", "gone"};
+    }
+    spec = base_spec();
+  }
   spec.cwd = exported.value().cwd;
   spec.argv = {"bash", "--norc", "--noprofile", "-c",
                "while IFS= read -r -d '' v; do [[ $v == _=* ]] || export -- \"$v\" 2>/dev/null; done < "

@@ -121,6 +121,9 @@ end
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   if not SKILLS[options.target] then args.misuse(("--target %s: cpu or cuda expected"):format(options.target)) end
+  if options.resume == "latest" and options.task and not options.task:find("%.py$") then
+    options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
+  end
   if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
   local kept, settings = (options.resume and old_run or new_run)(options)
   local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads,
