@@ -50,8 +50,9 @@ Result<std::vector<float>> Policy::logprobs(const std::vector<int32_t>& tokens, 
   const ReadWeights reading(network_->gate);
   const at::Tensor hidden_NC = hidden_states(network_->weights, ids);
   const TokenScores scores = score_tokens(hidden_NC.narrow(0, 0, count - 1), network_->weights.vocabulary_weight(),
-                                          ids.view({count}).narrow(0, 1, count - 1), temperature);
-  std::copy_n(scores.logp_N.const_data_ptr<float>(), count - 1, out.begin() + 1);
+                                          ids.view({count}).narrow(0, 1, count - 1).to(hidden_NC.device()), temperature);
+  const at::Tensor logp_N = scores.logp_N.cpu();
+  std::copy_n(logp_N.const_data_ptr<float>(), count - 1, out.begin() + 1);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "trainer/accelerator.h"
 #include "trainer/learn/checkpoint.h"
 #include "trainer/learn/optimizer.h"
 #include "trainer/learn/ranks.h"
@@ -32,6 +33,15 @@ Trainer::~Trainer() = default;
 
 Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
   TrainerSpec spec = given;
+  prepare_devices();
+  if (spec.device != "cpu" && spec.device != "cuda") {
+    return bad("trainer: unknown device '" + spec.device + "', expected cpu or cuda");
+  }
+  if (spec.device == "cuda") {
+    if (const Result<Accelerator*> opened = open_accelerator(); !opened) {
+      return opened.failure();
+    }
+  }
   if (spec.model.empty() == !spec.config.has_value()) {
     return bad("trainer: give either a model directory or a config");
   }
@@ -80,6 +90,9 @@ Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
     if (const Status loaded = load_weights(network->weights, spec.model); !loaded) {
       return loaded.failure();
     }
+  }
+  if (spec.device == "cuda") {
+    move_to(network->weights, at::Device(at::kCUDA, 0));
   }
   return std::shared_ptr<Trainer>(new Trainer(std::move(spec), role, std::move(network)));
 }

@@ -35,6 +35,7 @@ struct TrainerSpec {
   uint64_t seed = 0;
   std::string lease_path;             // taken shared around every micro-batch and every step of the engine
   std::string dtype = "fp32";         // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
+  std::string device = "cpu";        // cpu | cuda
   bool recompute = false;             // layers again in the backward pass: less memory, a third more time
 };
 

@@ -34,8 +34,8 @@ Status Trainer::fill(Batch& batch, Column column) {
   std::vector<float> filled(static_cast<size_t>(batch.tokens()), 0.0f);
   for (const std::vector<int64_t>& part : batch.micro_batches()) {
     lease->hold([&] {
-      const Pass pass = make_pass(batch, part);
-      const at::Tensor hidden_NC = hidden_states(w, pass.tokens_BT).index_select(0, pass.rows_N);
+      const Pass pass = make_pass(batch, part, w);
+      const at::Tensor hidden_NC = hidden_states(w, pass.sequences).index_select(0, pass.rows_N);
       const at::Tensor out_N = value ? values(w, hidden_NC)
                                      : score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature()).logp_N;
       scatter(out_N, pass.places, filled);

@@ -155,17 +155,20 @@ Result<Denominators> Trainer::share_denominators(const Batch& batch) {
 void Trainer::accumulate(const Batch& batch, const std::vector<int64_t>& trajectories, const Objective& objective,
                          const std::vector<float>& weights, Collected& collected) {
   const Weights& w = network_->weights;
-  const Pass pass = make_pass(batch, trajectories);
-  const auto column = [&](Column name) { return gather(batch.column(name), pass.places); };
-  const at::Tensor hidden_NC = hidden_states(w, pass.tokens_BT, spec_.recompute ? Keep::inputs : Keep::all).index_select(0, pass.rows_N);
+  const Pass pass = make_pass(batch, trajectories, w);
+  const at::Device device = w.embedding.device();
+  const auto column = [&](Column name) { return gather(batch.column(name), pass.places, device); };
+  const at::Tensor hidden_NC =
+      hidden_states(w, pass.sequences, spec_.recompute ? Keep::inputs : Keep::all).index_select(0, pass.rows_N);
+  at::Tensor values_N;
+  TokenScores scores;
   at::Tensor loss_N;
   if (objective.kind == ObjectiveKind::value) {
-    const at::Tensor values_N = values(w, hidden_NC);
+    values_N = values(w, hidden_NC);
     const at::Tensor old_N = objective.value_clip > 0 ? column(Column::values) : at::Tensor();
     loss_N = value_loss(values_N, old_N, column(Column::returns), objective.value_clip);
-    scatter(values_N.detach(), pass.ordinals, collected.values);
   } else {
-    const TokenScores scores = score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature());
+    scores = score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature());
     if (objective.kind == ObjectiveKind::rft) {
       loss_N = -scores.logp_N;
     } else {
@@ -181,12 +184,22 @@ void Trainer::accumulate(const Batch& batch, const std::vector<int64_t>& traject
     if (objective.entropy > 0) {
       loss_N = loss_N - objective.entropy * scores.entropy_N;
     }
-    scatter(scores.logp_N.detach(), pass.ordinals, collected.logp);
-    scatter(scores.entropy_N.detach(), pass.ordinals, collected.entropy);
   }
-  scatter(loss_N.detach(), pass.ordinals, collected.loss);
-  (loss_N * gather(weights, pass.ordinals)).sum().backward();
+  const auto later = [&](const at::Tensor& from_N, std::vector<float>& column_of) {
+    return scatter_later(from_N.detach(), pass.ordinals, column_of);
+  };
+  std::vector<std::function<void()>> reads = {later(loss_N, collected.loss)};
+  if (values_N.defined()) {
+    reads.push_back(later(values_N, collected.values));
+  } else {
+    reads.push_back(later(scores.logp_N, collected.logp));
+    reads.push_back(later(scores.entropy_N, collected.entropy));
+  }
+  (loss_N * gather(weights, pass.ordinals, device)).sum().backward();
   collect_gradients(network_->weights);
+  for (const std::function<void()>& read : reads) {
+    read();
+  }
 }
 
 }  // namespace khost::trainer

@@ -81,6 +81,7 @@ struct OpenTable {
   std::optional<std::string> lease;
   std::string dtype = "fp32";
   std::string sampler_dtype;  // empty: as dtype
+  std::string device = "cpu";
   bool recompute = false;
 };
 
@@ -97,7 +98,7 @@ constexpr auto fields(Tag<OpenTable>) {
                     field("threads", &OpenTable::threads), field("slots", &OpenTable::slots),
                     field("positions", &OpenTable::positions), field("lease", &OpenTable::lease),
                     field("dtype", &OpenTable::dtype), field("sampler_dtype", &OpenTable::sampler_dtype),
-                    field("recompute", &OpenTable::recompute));
+                    field("device", &OpenTable::device), field("recompute", &OpenTable::recompute));
 }
 
 // Blocks: loads weights.

@@ -3,16 +3,11 @@
 
 #include <vector>
 
+#include "trainer/generate/device_decoder.h"
 #include "trainer/generate/kv_cache.h"
 #include "trainer/model/weights.h"
 
 namespace khost::trainer {
-
-struct StepToken {
-  int64_t token;
-  int64_t slot;
-  int64_t position;
-};
 
 // Writes the tokens' keys and values and returns the normed hidden rows, [N, C]. Tokens of one slot stand in order of
 // position and continue what the cache holds.

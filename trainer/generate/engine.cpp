@@ -4,7 +4,10 @@
 #include <chrono>
 
 #include "host/base/lease.h"
+#include "trainer/accelerator.h"
 #include "trainer/generate/decode.h"
+#include "trainer/generate/device_decoder.h"
+#include "trainer/generate/engine_slot.h"
 
 namespace khost::trainer {
 namespace {
@@ -23,20 +26,6 @@ int64_t common_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>&
 
 }  // namespace
 
-struct Engine::Slot {
-  bool busy = false;
-  Request request;
-  std::vector<int32_t> tokens;  // prompt and drawn tokens; kept after the request ended
-  int64_t computed = 0;         // how many of them the cache holds
-  uint64_t version = 0;
-  uint64_t last_used = 0;
-  RandomStream random = {};
-  Completion completion;
-  std::string text;             // decoded so far; only where stop texts are watched
-
-  int64_t pending() const { return static_cast<int64_t>(tokens.size()) - computed; }
-};
-
 Engine::Engine(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer> tokenizer,
                const EngineOptions& options)
     : network_(std::move(network)),
@@ -45,7 +34,10 @@ Engine::Engine(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer
       slots_(static_cast<size_t>(options.slots)) {
   const ModelConfig& config = network_->weights.config;
   const int64_t positions = options.positions > 0 ? std::min(options.positions, config.positions) : config.positions;
-  cache_ = std::make_unique<KvCache>(config, options.slots, positions);
+  positions_ = positions;
+  if (!network_->weights.on_device()) {
+    cache_ = std::make_unique<KvCache>(config, options.slots, positions);
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -108,7 +100,7 @@ void Engine::run() {
       if (lease) {
         guard.emplace(lease->acquire(Lease::Mode::shared));
       }
-      step(answers);
+      network_->weights.on_device() ? step_on_device(answers) : step(answers);
     }
     for (Answer& answer : answers) {
       answer.done(std::move(answer.result));
@@ -193,7 +185,7 @@ Engine::Admission Engine::place(Request& request) {
   if (source != nullptr && !source->busy && shared + kWorthWaiting >= source->computed) {
     target = source;
   } else if (source != nullptr && source != target) {
-    cache_->copy_prefix(source - slots_.data(), target - slots_.data(), shared);
+    copy_prefix(source - slots_.data(), target - slots_.data(), shared);
   }
   target->busy = true;
   target->tokens = request.prompt;
@@ -202,6 +194,7 @@ Engine::Admission Engine::place(Request& request) {
   target->random = {request.options.seed};
   target->completion = {};
   target->text.clear();
+  target->launched = 0;
   target->completion.version = network_->version;
   target->request = std::move(request);
   stats_.reused_tokens += static_cast<uint64_t>(shared);
@@ -211,6 +204,7 @@ Engine::Admission Engine::place(Request& request) {
 void Engine::finish(Slot& slot, Result<Completion> result, std::vector<Answer>& answers) {
   slot.busy = false;
   slot.last_used = ++clock_;
+  slot.computed = std::min(slot.computed, static_cast<int64_t>(slot.tokens.size()));
   slot.tokens.resize(static_cast<size_t>(slot.computed));  // the last token drawn was never read
   network_->gate.end_read();
   answers.push_back({std::move(slot.request.done), std::move(result)});
@@ -235,9 +229,9 @@ std::optional<Failure> Engine::refuse(const Request& request) const {
   if (!options.stop_texts.empty() && !tokenizer_) {
     return Failure{"generate: stop texts need a tokenizer", "bad_input"};
   }
-  if (static_cast<int64_t>(request.prompt.size()) >= cache_->positions()) {
+  if (static_cast<int64_t>(request.prompt.size()) >= positions_) {
     return Failure{"generate: the prompt has " + std::to_string(request.prompt.size()) + " tokens, at most " +
-                       std::to_string(cache_->positions() - 1) + " fit",
+                       std::to_string(positions_ - 1) + " fit",
                    "limit"};
   }
   return std::nullopt;
@@ -325,7 +319,7 @@ bool Engine::take(Slot& slot, const Drawn& drawn) {
     }
   }
   const bool full = static_cast<int64_t>(completion.tokens.size()) >= options.max_tokens ||
-                    static_cast<int64_t>(slot.tokens.size()) >= cache_->positions();
+                    static_cast<int64_t>(slot.tokens.size()) >= positions_;
   completion.finish = stop ? "stop" : "length";
   return stop || full;
 }
@@ -336,7 +330,14 @@ const Weights& Engine::weights() {
     return network_->weights;
   }
   if (!rounded_ || rounded_version_ != network_->version) {
-    rounded_ = make_half(network_->weights);
+    if (rounded_) {
+      round_half(network_->weights, *rounded_);  // in place: recorded steps of a device point at it
+    } else {
+      rounded_ = make_half(network_->weights);
+    }
+    if (rounded_->on_device()) {
+      accelerator().finish();  // the decoder reads on a stream of its own
+    }
     rounded_version_ = network_->version;
   }
   return *rounded_;

@@ -21,6 +21,7 @@
 
 namespace khost::trainer {
 
+class DeviceDecoder;
 class KvCache;
 
 class Engine {
@@ -57,6 +58,10 @@ class Engine {
   void admit();
   Admission place(Request& request);
   void step(std::vector<Answer>& answers);
+  void step_on_device(std::vector<Answer>& answers);
+  bool launch();
+  void collect(std::vector<Answer>& answers);
+  void copy_prefix(int64_t from, int64_t to, int64_t length);
   void finish(Slot& slot, Result<Completion> result, std::vector<Answer>& answers);
   std::optional<Failure> refuse(const Request& request) const;
   bool take(Slot& slot, const Drawn& drawn);
@@ -65,7 +70,15 @@ class Engine {
   const std::shared_ptr<Network> network_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const EngineOptions options_;
-  std::unique_ptr<KvCache> cache_;
+  int64_t positions_ = 0;           // longest sequence
+  std::unique_ptr<KvCache> cache_;  // on the host
+  // On a device: who took part in steps that were launched and not yet collected, oldest first.
+  struct Member {
+    int64_t slot;
+    uint64_t request;
+  };
+  std::unique_ptr<DeviceDecoder> device_;
+  std::deque<std::vector<Member>> launched_;
   std::vector<Slot> slots_;  // the engine's thread only
   uint64_t clock_ = 0;
   std::optional<Weights> rounded_;  // what bf16 sampling draws with, of `rounded_version_`

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include "trainer/accelerator.h"
 #include "trainer/model/safetensors.h"
 
 namespace khost::trainer {
@@ -11,6 +14,14 @@ namespace {
 
 constexpr double kNormMemory = 0.9;  // of the running mean that spikes are measured against
 constexpr int64_t kWarmSteps = 10;   // steps before the guard against spikes is armed
+
+// Sums in fp64: in LibTorch's own reduction on a device, where a copy of such width would be slow.
+double gradient_norm(const at::Tensor& grad) {
+  if (grad.is_cuda()) {
+    return at::linalg_vector_norm(grad, 2, std::nullopt, false, at::kDouble).item<double>();
+  }
+  return std::sqrt(grad.to(at::kDouble).square().sum().item<double>());
+}
 
 }  // namespace
 
@@ -34,8 +45,8 @@ void Optimizer::open_moments(const Weights& weights) {
     return;
   }
   slice_ = ranks_ ? slice_of(weights.flat.numel(), ranks_->rank(), ranks_->size()) : Slice{0, weights.flat.numel()};
-  first_ = at::zeros({slice_.length}, at::kFloat);
-  second_ = at::zeros({slice_.length}, at::kFloat);
+  first_ = at::zeros({slice_.length}, weights.flat.options());
+  second_ = at::zeros_like(first_);
   if (options_.weight_decay > 0) {
     decay_ = decay_mask(weights).narrow(0, slice_.begin, slice_.length);
   }
@@ -44,7 +55,7 @@ void Optimizer::open_moments(const Weights& weights) {
 Result<Optimizer::Outcome> Optimizer::step(Weights& weights, const StepOptions& options, Metrics& metrics) {
   const at::NoGradGuard no_grad;
   open_moments(weights);
-  const double norm = std::sqrt(weights.grad.to(at::kDouble).square().sum().item<double>());
+  const double norm = gradient_norm(weights.grad);
   const bool finite = std::isfinite(norm);
   const bool spike = finite && options_.spike_factor > 0 && state_.steps >= kWarmSteps &&
                      norm > options_.spike_factor * state_.norm_mean;
@@ -53,21 +64,25 @@ Result<Optimizer::Outcome> Optimizer::step(Weights& weights, const StepOptions& 
   state_.nonfinite += !finite;
   state_.spikes += spike;
   if (!skip) {
-    if (options.max_norm > 0 && norm > options.max_norm) {
-      weights.grad.mul_(options.max_norm / (norm + 1e-6));
-    }
+    const double scale = options.max_norm > 0 && norm > options.max_norm ? options.max_norm / (norm + 1e-6) : 1;
     ++state_.steps;
     state_.norm_mean = state_.steps == 1 ? norm : kNormMemory * state_.norm_mean + (1 - kNormMemory) * norm;
-    apply(weights, lr);
+    apply(weights, lr, scale);
     if (ranks_) {
       const at::Tensor own = weights.flat.narrow(0, slice_.begin, slice_.length).clone();
       if (const Status shared = gather(own, weights.flat); !shared) {
         return shared.failure();
       }
     }
-    round_weights(weights);
+    if (!weights.on_device() || ranks_) {
+      round_weights(weights);
+    }
   }
-  weights.grad.zero_();
+  if (!weights.on_device()) {
+    weights.grad.zero_();
+  } else {
+    accelerator().finish();  // before other threads read the weights on streams of their own
+  }
   metrics["norm"] = norm;
   metrics["lr"] = lr;
   metrics["skipped"] = skip ? 1 : 0;
@@ -77,9 +92,23 @@ Result<Optimizer::Outcome> Optimizer::step(Weights& weights, const StepOptions& 
   return skip ? Outcome::skipped : Outcome::stepped;
 }
 
-void Optimizer::apply(Weights& weights, double lr) {
+void Optimizer::apply(Weights& weights, double lr, double scale) {
   at::Tensor flat = weights.flat.narrow(0, slice_.begin, slice_.length);
-  const at::Tensor grad = weights.grad.narrow(0, slice_.begin, slice_.length);
+  at::Tensor grad = weights.grad.narrow(0, slice_.begin, slice_.length);
+  if (weights.on_device()) {
+    const double step = static_cast<double>(state_.steps);
+    const AdamNumbers numbers{
+        static_cast<float>(scale), static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
+        static_cast<float>(options_.epsilon), static_cast<float>(lr),
+        static_cast<float>(lr * options_.weight_decay), static_cast<float>(1 - std::pow(options_.beta1, step)),
+        static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, step)))};
+    const bool rounds = weights.compute == ComputeType::bf16 && !ranks_;  // ranks round after they shared
+    accelerator().adamw(flat, grad, first_, second_, decay_, rounds ? weights.half : at::Tensor(), numbers);
+    return;
+  }
+  if (scale != 1) {
+    grad.mul_(scale);
+  }
   if (options_.weight_decay > 0) {
     flat.addcmul_(flat, decay_, -lr * options_.weight_decay);
   }
@@ -107,14 +136,15 @@ Status Optimizer::gather(const at::Tensor& slice, at::Tensor& whole) {
 Status Optimizer::save(const Weights& weights, const std::string& path) {
   open_moments(weights);
   const std::vector<int64_t> shape = {weights.flat.numel()};
-  at::Tensor first = first_;
-  at::Tensor second = second_;
+  at::Tensor first = first_.cpu();
+  at::Tensor second = second_.cpu();
   if (ranks_) {
     for (const auto& [slice, whole] : {std::pair{&first_, &first}, std::pair{&second_, &second}}) {
-      *whole = at::empty(shape, at::kFloat);
+      *whole = at::empty(shape, first_.options());
       if (const Status gathered = gather(*slice, *whole); !gathered) {
         return gathered;
       }
+      *whole = whole->cpu();
     }
     if (ranks_->rank() != 0) {
       return ok();
@@ -137,7 +167,9 @@ Status Optimizer::load(const Weights& weights, const std::string& path, const St
     if (!values) {
       return Failure{path + ": " + values.failure().message, values.failure().code};
     }
-    std::copy_n(values.value().begin() + slice_.begin, slice_.length, tensor->data_ptr<float>());
+    at::Tensor host = at::empty({slice_.length}, at::kFloat);
+    std::copy_n(values.value().begin() + slice_.begin, slice_.length, host.data_ptr<float>());
+    tensor->copy_(host);
   }
   state_ = state;
   return ok();

@@ -19,7 +19,7 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, std::shared_ptr<Ranks> ranks);
 
   enum class Outcome { stepped, skipped };
-  // Uses and clears the gradient, which is the same on all ranks. Sets norm (before clipping), lr, skipped, skipped_total
+  // Uses up the gradient, which is the same on all ranks. Sets norm (before clipping), lr, skipped, skipped_total
   // and of that skipped_nonfinite and skipped_spike in `metrics`.
   Result<Outcome> step(Weights& weights, const StepOptions& options, Metrics& metrics);
 
@@ -34,7 +34,7 @@ class Optimizer {
 
  private:
   void open_moments(const Weights& weights);
-  void apply(Weights& weights, double lr);
+  void apply(Weights& weights, double lr, double scale);
   Status gather(const at::Tensor& slice, at::Tensor& whole);
 
   OptimizerOptions options_;

@@ -21,8 +21,11 @@ class GlooRanks : public Ranks {
 
   Status sum(at::Tensor& tensor) override {
     return exchange("sum", [&] {
-      std::vector<at::Tensor> tensors = {tensor};
+      std::vector<at::Tensor> tensors = {tensor.cpu()};
       backend_->allreduce(tensors)->wait();
+      if (tensor.is_cuda()) {
+        tensor.copy_(tensors[0]);
+      }
     });
   }
 
@@ -37,10 +40,13 @@ class GlooRanks : public Ranks {
       return ok();
     }
     return exchange("broadcast", [&] {
-      std::vector<at::Tensor> tensors = {tensor};
+      std::vector<at::Tensor> tensors = {tensor.cpu()};
       c10d::BroadcastOptions from;
       from.rootRank = root;
       backend_->broadcast(tensors, from)->wait();
+      if (tensor.is_cuda()) {
+        tensor.copy_(tensors[0]);
+      }
     });
   }
 

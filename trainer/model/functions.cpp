@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "trainer/model/device_functions.h"
 #include "trainer/model/kernels.h"
 #include "trainer/torch_function.h"
 
@@ -283,6 +284,9 @@ Heads split_heads(const at::Tensor& qkv_N, const at::Tensor& cosine_PD, const at
 
 TokenScores score_tokens(const at::Tensor& hidden_NC, const at::Tensor& head_VC, const at::Tensor& targets_N,
                          double temperature) {
+  if (hidden_NC.is_cuda()) {
+    return device_score_tokens(hidden_NC, head_VC, targets_N, temperature);
+  }
   variable_list out = ScoreTokens::apply(hidden_NC.to(at::kFloat), head_VC.to(at::kFloat), targets_N, temperature);
   return {out[0], out[1]};
 }

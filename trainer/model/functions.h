@@ -1,4 +1,5 @@
-// The decoder's own operators with their backward passes, on fp32 or bf16 CPU tensors. They compute in fp32 and round
+// The decoder's own operators with their backward passes, on fp32 or bf16 CPU tensors (score_tokens also on those of a
+// device; the others stand in device_functions.h). They compute in fp32 and round
 // what they return to the type of what they got; scores are always fp32.
 // Shapes: N rows (batch x time), B batch, T time, C width, H heads, D head width, V vocabulary.
 #pragma once

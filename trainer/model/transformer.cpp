@@ -1,7 +1,10 @@
 #include "trainer/model/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "trainer/model/device_functions.h"
 #include "trainer/model/functions.h"
 
 namespace khost::trainer {
@@ -44,10 +47,46 @@ at::Tensor project_heads(const Weights& w, const Layer& layer, const at::Tensor&
   return at::cat({normed(0, q, layer.q_norm), normed(q, k, layer.k_norm), qkv_N.narrow(1, q + k, k)}, 1);
 }
 
+bool reads_packed(const Weights& w) {
+  return w.on_device() && w.embedding.scalar_type() == at::kBFloat16 && w.config.head_width % 8 == 0 &&
+         w.config.head_width <= 256;
+}
+
+Sequences make_sequences(const at::Tensor& tokens_N, const std::vector<int64_t>& lengths, at::Device device) {
+  Sequences s;
+  s.batch = static_cast<int64_t>(lengths.size());
+  s.longest = *std::max_element(lengths.begin(), lengths.end());
+  s.even = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == s.longest; });
+  s.tokens_N = tokens_N.to(device);
+  if (!device.is_cpu()) {
+    at::Tensor positions = at::empty({tokens_N.numel()}, at::kInt);
+    at::Tensor starts = at::zeros({s.batch + 1}, at::kInt);
+    int32_t* position = positions.data_ptr<int32_t>();
+    int32_t* start = starts.data_ptr<int32_t>();
+    for (const int64_t length : lengths) {
+      std::iota(position, position + length, 0);
+      position += length;
+      start[1] = start[0] + static_cast<int32_t>(length);
+      ++start;
+    }
+    s.positions_N = positions.to(device);
+    s.starts = starts.to(device);
+  }
+  return s;
+}
+
 at::Tensor hidden_states(const Weights& w, const at::Tensor& tokens_BT, Keep keep) {
+  const std::vector<int64_t> lengths(static_cast<size_t>(tokens_BT.size(0)), tokens_BT.size(1));
+  return hidden_states(w, make_sequences(tokens_BT.reshape({-1}), lengths, w.embedding.device()), keep);
+}
+
+at::Tensor hidden_states(const Weights& w, const Sequences& sequences, Keep keep) {
+  if (w.on_device()) {
+    return device_hidden_states(w, sequences, keep);
+  }
   const ModelConfig& c = w.config;
-  const HeadShape shape{tokens_BT.size(0), tokens_BT.size(1), c.heads, c.kv_heads, c.head_width};
-  at::Tensor x_NC = at::embedding(w.embedding, tokens_BT.reshape({-1}));
+  const HeadShape shape{sequences.batch, sequences.longest, c.heads, c.kv_heads, c.head_width};
+  at::Tensor x_NC = at::embedding(w.embedding, sequences.tokens_N);
   for (const Layer& layer : w.layers) {
     const auto compute = [&w, &layer, shape](const at::Tensor& x) {
       return finish_layer(w, layer, x, attention(w, project_heads(w, layer, x), shape));

@@ -7,10 +7,26 @@
 
 namespace khost::trainer {
 
-// tokens_BT int64, padded on the right with any legal id: causal attention keeps padding out of what stands before it.
-// Returns the normed hidden states, [B*T, C]; row b*T+t predicts token t+1 and values the state before it.
+// Sequences one after the other. Where they are padded all have the same length, with any legal id on the right: causal
+// attention keeps padding out of what stands before it.
+struct Sequences {
+  at::Tensor tokens_N;     // int64
+  at::Tensor positions_N;  // int32; of devices only, as `starts`
+  at::Tensor starts;       // int32 [B + 1]: the rows of sequence b begin at starts[b]
+  int64_t batch = 0;
+  int64_t longest = 0;
+  bool even = true;        // all are of the same length
+};
+// `tokens_N` on the host.
+Sequences make_sequences(const at::Tensor& tokens_N, const std::vector<int64_t>& lengths, at::Device device);
+// Whether attention of these weights reads sequences of different lengths without padding: on devices in bf16.
+bool reads_packed(const Weights& weights);
+
+// Returns the normed hidden states, [N, C]; the row of a token predicts the next one and values the state before it.
 // With Keep::inputs the backward pass computes every layer again from its input, in exchange for memory.
 enum class Keep { all, inputs };
+at::Tensor hidden_states(const Weights& weights, const Sequences& sequences, Keep keep = Keep::all);
+// The same for tokens_BT on the host, padded.
 at::Tensor hidden_states(const Weights& weights, const at::Tensor& tokens_BT, Keep keep = Keep::all);
 
 // Rows [q heads | k heads | v heads] of a layer's input, q and k normed where the family does so; not yet rotated.

@@ -76,8 +76,9 @@ class TensorFiles {
 }  // namespace
 
 Status save_weights(const Weights& weights, const std::string& path) {
+  const at::Tensor host = weights.flat.cpu();
   std::vector<FloatTensor> tensors;
-  for (const WeightEntry& entry : weight_entries(weights)) {
+  for (const WeightEntry& entry : weight_entries(weights, host.data_ptr<float>())) {
     tensors.push_back({entry.name, entry.shape, entry.data});
   }
   return write_safetensors(path, tensors, {{"format", "pt"}});
@@ -88,7 +89,9 @@ Status load_weights(Weights& weights, const std::string& directory) {
   if (!files) {
     return files.failure();
   }
-  for (const WeightEntry& entry : weight_entries(weights)) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor host = weights.flat.cpu();  // the weights themselves where they are the host's
+  for (const WeightEntry& entry : weight_entries(weights, host.data_ptr<float>())) {
     const Result<const SafeTensors*> file = files->file_of(entry.name);
     if (!file) {
       return file.failure();
@@ -106,6 +109,9 @@ Status load_weights(Weights& weights, const std::string& directory) {
     if (const Status read = (*file)->read_floats(entry.name, entry.shape, {entry.data, static_cast<size_t>(count)}); !read) {
       return Failure{files->where(entry.name) + ": " + read.failure().message, read.failure().code};
     }
+  }
+  if (weights.on_device()) {
+    weights.flat.copy_(host);
   }
   round_weights(weights);
   return ok();

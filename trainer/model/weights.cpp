@@ -150,6 +150,7 @@ Weights make_critic(const Weights& actor) {
   const int64_t trunk = critic.flat.numel() - critic.value_head.numel() - critic.value_bias.numel();
   critic.flat.narrow(0, 0, trunk).copy_(actor.flat.narrow(0, 0, trunk));
   round_weights(critic);
+  move_to(critic, actor.flat.device());
   return critic;
 }
 
@@ -161,6 +162,21 @@ Weights make_half(const Weights& from) {
   w.sine = from.sine;
   make_views(w);
   return w;
+}
+
+void round_half(const Weights& from, Weights& half) {
+  const at::NoGradGuard no_grad;
+  half.half.copy_(from.flat);
+}
+
+void move_to(Weights& w, at::Device device) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor* tensor : {&w.flat, &w.half, &w.cosine, &w.sine}) {
+    if (tensor->defined()) {
+      *tensor = tensor->to(device);
+    }
+  }
+  make_views(w);
 }
 
 void enable_gradients(Weights& w) {
@@ -208,10 +224,10 @@ at::Tensor decay_mask(const Weights& weights) {
   return mask;
 }
 
-std::vector<WeightEntry> weight_entries(const Weights& w) {
+std::vector<WeightEntry> weight_entries(const Weights& w, float* flat) {
   const ModelConfig& c = w.config;
   std::vector<WeightEntry> all;
-  float* next = w.flat.data_ptr<float>();
+  float* next = flat;
   // Names in the order of `slots`; a slot of several names holds their rows one after the other.
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
     const int64_t size = count(shape);

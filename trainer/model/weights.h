@@ -32,6 +32,7 @@ struct Weights {
   std::vector<Layer> layers;
   at::Tensor cosine, sine;  // rotary tables [positions, head_width/2]
 
+  bool on_device() const { return embedding.is_cuda(); }
   const at::Tensor& vocabulary_weight() const { return config.tied_embeddings ? embedding : vocabulary_head; }
 };
 
@@ -44,6 +45,11 @@ Weights make_critic(const Weights& actor);
 
 // A rounded copy for generation: no fp32 weights, no gradients.
 Weights make_half(const Weights& from);
+// After a change of `from`: rounds it anew into the memory of its copy.
+void round_half(const Weights& from, Weights& half);
+
+// Moves everything to a device, before gradients are enabled.
+void move_to(Weights& weights, at::Device device);
 
 // Gives every named weight its part of a gradient of zeros; harmless to call again.
 void enable_gradients(Weights& weights);
@@ -55,12 +61,12 @@ void round_weights(Weights& weights);
 at::Tensor decay_mask(const Weights& weights);
 
 // One tensor of a file: its Hugging Face name and the rows of the fp32 weights that hold it (q, k, v and gate, up stand
-// apart in files).
+// apart in files). `flat` is the host's memory of the flat tensor, or of a copy of it.
 struct WeightEntry {
   std::string name;
   std::vector<int64_t> shape;
   float* data;
 };
-std::vector<WeightEntry> weight_entries(const Weights& weights);
+std::vector<WeightEntry> weight_entries(const Weights& weights, float* flat);
 
 }  // namespace khost::trainer

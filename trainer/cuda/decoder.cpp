@@ -1,0 +1,361 @@
+#include "trainer/cuda/decoder.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "trainer/cuda/generate_kernels.h"
+#include "trainer/cuda/kernels.h"
+#include "trainer/cuda/product.h"
+
+namespace khost::trainer::cuda {
+namespace {
+
+constexpr int64_t kBuckets[] = {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
+
+void must(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+  }
+}
+
+// The buffers of one pass over `rows` rows.
+struct Buffers {
+  at::Tensor ids, slots, positions;          // int32, one a row
+  at::Tensor tiles;                          // int32 [tiles, 4]
+  at::Tensor x[2], h, qkv, attention, delta, gate_up, mlp;
+  at::Tensor logits;
+
+  Buffers(const Weights& w, int64_t rows, int64_t logit_rows, int64_t tile_count) {
+    const ModelConfig& c = w.config;
+    const at::TensorOptions type = w.embedding.options().requires_grad(false);
+    const at::TensorOptions ints = type.dtype(at::kInt);
+    ids = at::zeros({rows}, ints);
+    slots = at::zeros({rows}, ints);
+    positions = at::zeros({rows}, ints);
+    tiles = at::zeros({tile_count, 4}, ints);
+    x[0] = at::zeros({rows, c.width}, type);
+    x[1] = at::zeros({rows, c.width}, type);
+    h = at::zeros({rows, c.width}, type);
+    qkv = at::zeros({rows, c.qkv_width()}, type);
+    attention = at::zeros({rows, c.heads * c.head_width}, type);
+    delta = at::zeros({rows, c.width}, type);
+    gate_up = at::zeros({rows, 2 * c.mlp_width}, type);
+    mlp = at::zeros({rows, c.mlp_width}, type);
+    if (logit_rows > 0) {
+      logits = at::zeros({logit_rows, c.vocabulary}, type.dtype(at::kFloat));
+    }
+  }
+};
+
+// The products of a step in bf16, tuned for its number of rows.
+struct Products {
+  Product qkv, attention_out, gate_up, mlp_out, head;
+
+  Products(const ModelConfig& c, int64_t rows)
+      : qkv(rows, c.width, c.qkv_width(), false),
+        attention_out(rows, c.heads * c.head_width, c.width, false),
+        gate_up(rows, c.width, 2 * c.mlp_width, false),
+        mlp_out(rows, c.mlp_width, c.width, false),
+        head(rows, c.width, c.vocabulary, true) {}
+
+  void tune(const Weights& w, Buffers& b, cudaStream_t stream) {
+    const auto all = [&](at::Tensor Layer::* weight) {
+      std::vector<const void*> list;
+      for (const Layer& layer : w.layers) {
+        list.push_back((layer.*weight).const_data_ptr());
+      }
+      return list;
+    };
+    qkv.tune(all(&Layer::qkv), b.h.data_ptr(), b.qkv.data_ptr(), stream);
+    attention_out.tune(all(&Layer::attention_out), b.attention.data_ptr(), b.delta.data_ptr(), stream);
+    gate_up.tune(all(&Layer::gate_up), b.h.data_ptr(), b.gate_up.data_ptr(), stream);
+    mlp_out.tune(all(&Layer::mlp_out), b.mlp.data_ptr(), b.delta.data_ptr(), stream);
+    head.tune({w.vocabulary_weight().const_data_ptr()}, b.h.data_ptr(), b.logits.data_ptr(), stream);
+  }
+};
+
+struct Step {
+  Buffers buffers;
+  std::unique_ptr<Products> products;  // bf16 only
+  at::cuda::CUDAGraph graph;
+  explicit Step(const Weights& w, int64_t rows) : buffers(w, rows, rows, rows) {}
+};
+
+class Decoder : public DeviceDecoder {
+ public:
+  Decoder(const Weights& weights, int64_t slots, int64_t positions)
+      : weights_(weights),
+        half_(weights.embedding.scalar_type() == at::kBFloat16),
+        slot_count_(slots),
+        positions_(positions),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true)) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const ModelConfig& c = weights.config;
+    const at::TensorOptions type = weights.embedding.options().requires_grad(false);
+    cache_ = at::empty({slots * c.layers * 2 * c.kv_heads * positions * c.head_width}, type);
+    states_ = at::zeros({slots * static_cast<int64_t>(sizeof(SlotState))}, type.dtype(at::kByte));
+    drawn_ = at::zeros({slots * static_cast<int64_t>(sizeof(SlotDrawn))}, type.dtype(at::kByte));
+    active_ = at::zeros({std::max(slots, bucket(slots))}, type.dtype(at::kInt));
+    // The weights were written on another stream.
+    must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+
+  ~Decoder() override {
+    cudaStreamSynchronize(stream_);
+    for (std::deque<Marked>* list : {&marked_, &free_}) {
+      for (Marked& m : *list) {
+        cudaFreeHost(m.drawn);
+        cudaEventDestroy(m.event);
+      }
+    }
+  }
+
+  int64_t positions() const override { return positions_; }
+
+  void copy_prefix(int64_t from, int64_t to, int64_t length) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const ModelConfig& c = weights_.config;
+    const at::Tensor whole = cache_.view({slot_count_, c.layers * 2 * c.kv_heads, positions_, c.head_width});
+    whole.select(0, to).narrow(1, 0, length).copy_(whole.select(0, from).narrow(1, 0, length));
+  }
+
+  void read(const std::vector<StepToken>& tokens, const std::vector<SlotDraw>& draws) override {
+    const at::NoGradGuard no_grad;
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const int64_t rows = static_cast<int64_t>(tokens.size());
+    const ModelConfig& c = weights_.config;
+    const int64_t most = tokens_a_tile(half_, c.heads, c.kv_heads, c.head_width);
+    std::vector<int32_t> ids, slots, positions, last_rows, last_slots;
+    std::vector<Tile> tiles;
+    std::map<int64_t, int32_t> last_row;  // of each slot
+    for (const StepToken& t : tokens) {
+      const auto row = static_cast<int32_t>(ids.size());
+      ids.push_back(static_cast<int32_t>(t.token));
+      slots.push_back(static_cast<int32_t>(t.slot));
+      positions.push_back(static_cast<int32_t>(t.position));
+      last_row[t.slot] = row;
+      if (!tiles.empty() && tiles.back().slot == t.slot && tiles.back().count < most) {
+        ++tiles.back().count;
+      } else {
+        tiles.push_back({row, 1, static_cast<int32_t>(t.slot), static_cast<int32_t>(t.position)});
+      }
+    }
+    std::vector<SlotState> states;
+    for (const SlotDraw& d : draws) {
+      const int32_t row = last_row.at(d.slot);
+      last_rows.push_back(row);
+      last_slots.push_back(static_cast<int32_t>(d.slot));
+      states.push_back({0, positions[static_cast<size_t>(row)], 0, static_cast<int32_t>(d.top_k), d.seed,
+                        static_cast<float>(d.temperature), static_cast<float>(d.top_p)});
+    }
+    Buffers b(weights_, rows, 0, static_cast<int64_t>(tiles.size()));
+    upload(b.ids, ids.data(), ids.size() * 4);
+    upload(b.slots, slots.data(), slots.size() * 4);
+    upload(b.positions, positions.data(), positions.size() * 4);
+    upload(b.tiles, tiles.data(), tiles.size() * sizeof(Tile));
+    for (size_t i = 0; i < draws.size(); ++i) {
+      must(cudaMemcpyAsync(state_data() + draws[i].slot, &states[i], sizeof(SlotState), cudaMemcpyHostToDevice, stream_),
+           "cudaMemcpyAsync");
+    }
+    forward(b, static_cast<int64_t>(tiles.size()), most, nullptr);
+    if (draws.empty()) {
+      return;
+    }
+    const at::TensorOptions ints = b.ids.options();
+    at::Tensor rows_N = at::empty({static_cast<int64_t>(last_rows.size())}, ints);
+    at::Tensor slots_N = at::empty_like(rows_N);
+    upload(rows_N, last_rows.data(), last_rows.size() * 4);
+    upload(slots_N, last_slots.data(), last_slots.size() * 4);
+    draw_rows(b.h.index_select(0, rows_N), slots_N, {}, nullptr);
+  }
+
+  void advance(const std::vector<int64_t>& slots) override {
+    if (slots.empty()) {
+      return;
+    }
+    const at::NoGradGuard no_grad;
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    const int64_t rows = bucket(static_cast<int64_t>(slots.size()));
+    std::vector<int32_t> active(static_cast<size_t>(rows), -1);
+    std::copy(slots.begin(), slots.end(), active.begin());
+    if (active != uploaded_) {
+      upload(active_, active.data(), active.size() * 4);
+      uploaded_ = std::move(active);
+    }
+    std::unique_ptr<Step>& step = steps_[rows];
+    if (!step) {
+      step = record(rows);
+    }
+    step->graph.replay();
+  }
+
+  void mark() override {
+    Marked m;
+    if (!free_.empty()) {
+      m = free_.front();
+      free_.pop_front();
+    } else {
+      void* memory = nullptr;
+      must(cudaMallocHost(&memory, static_cast<size_t>(slot_count_) * sizeof(SlotDrawn)), "cudaMallocHost");
+      m.drawn = static_cast<SlotDrawn*>(memory);
+      must(cudaEventCreateWithFlags(&m.event, cudaEventDisableTiming), "cudaEventCreate");
+    }
+    must(cudaMemcpyAsync(m.drawn, drawn_.data_ptr(), static_cast<size_t>(drawn_.numel()), cudaMemcpyDeviceToHost,
+                         stream_),
+         "cudaMemcpyAsync");
+    must(cudaEventRecord(m.event, stream_), "cudaEventRecord");
+    marked_.push_back(m);
+  }
+
+  const std::vector<SlotDrawn>& collect() override {
+    Marked m = marked_.front();
+    marked_.pop_front();
+    must(cudaEventSynchronize(m.event), "generation");
+    collected_.assign(m.drawn, m.drawn + slot_count_);
+    free_.push_back(m);
+    return collected_;
+  }
+
+ private:
+  struct Marked {
+    SlotDrawn* drawn = nullptr;  // pinned, one a slot
+    cudaEvent_t event = nullptr;
+  };
+
+  static int64_t bucket(int64_t rows) {
+    const auto found = std::lower_bound(std::begin(kBuckets), std::end(kBuckets), rows);
+    return found != std::end(kBuckets) ? *found : (rows + 255) / 256 * 256;
+  }
+
+  SlotState* state_data() const { return reinterpret_cast<SlotState*>(states_.data_ptr<uint8_t>()); }
+  SlotDrawn* drawn_data() const { return reinterpret_cast<SlotDrawn*>(drawn_.data_ptr<uint8_t>()); }
+
+  void upload(const at::Tensor& to, const void* from, size_t bytes) {
+    must(cudaMemcpyAsync(to.data_ptr(), from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  }
+
+  std::unique_ptr<Step> record(int64_t rows) {
+    auto step = std::make_unique<Step>(weights_, rows);
+    Buffers& b = step->buffers;
+    if (half_) {
+      step->products = std::make_unique<Products>(weights_.config, rows);
+      step->products->tune(weights_, b, stream_);
+    }
+    const auto run = [&] {
+      gather_rows(state_data(), active_.data_ptr<int32_t>(), rows, positions_, tile_data(b),
+                  b.slots.data_ptr<int32_t>(), b.positions.data_ptr<int32_t>(), b.ids.data_ptr<int32_t>(), stream_);
+      forward(b, rows, 1, step->products.get());
+      draw_rows(b.h, b.slots, b.logits, step->products.get());
+    };
+    // Once without effect (all rows are padding), so that libraries make what they need outside of the recording.
+    std::vector<int32_t> nobody(static_cast<size_t>(rows), -1);
+    upload(active_, nobody.data(), nobody.size() * 4);
+    run();
+    must(cudaStreamSynchronize(stream_), "generation");
+    step->graph.capture_begin(at::cuda::graph_pool_handle(), cudaStreamCaptureModeThreadLocal);
+    run();
+    step->graph.capture_end();
+    upload(active_, uploaded_.data(), uploaded_.size() * 4);
+    return step;
+  }
+
+  static Tile* tile_data(const Buffers& b) { return reinterpret_cast<Tile*>(b.tiles.data_ptr<int32_t>()); }
+
+  // By the tuned product, where there is one.
+  void multiply(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight, const Product* tuned,
+                const at::Tensor& bias = {}) const {
+    if (tuned != nullptr && !bias.defined()) {
+      tuned->run(weight.const_data_ptr(), x.const_data_ptr(), out.data_ptr(), stream_);
+    } else if (bias.defined()) {
+      at::addmm_out(out, bias.detach(), x, weight.detach().t());
+    } else {
+      at::mm_out(out, x, weight.detach().t());
+    }
+  }
+
+  // Leaves the normed hidden rows in b.h.
+  void forward(Buffers& b, int64_t tile_count, int64_t rows_a_tile, const Products* products) {
+    const ModelConfig& c = weights_.config;
+    const int64_t rows = b.ids.numel();
+    embed(half_, weights_.embedding.data_ptr(), b.ids.data_ptr<int32_t>(), b.x[0].data_ptr(), rows, c.width, stream_);
+    int from = 0;
+    bool pending = false;  // whether b.delta is still to be added
+    const auto norm = [&](const at::Tensor& weight) {
+      add_norm({half_, rows, c.width, b.x[from].data_ptr(), pending ? b.delta.data_ptr() : nullptr, weight.data_ptr(),
+                b.x[1 - from].data_ptr(), b.h.data_ptr(), nullptr, static_cast<float>(c.norm_epsilon)},
+               stream_);
+      from = pending ? 1 - from : from;
+      pending = true;
+    };
+    for (int64_t l = 0; l < c.layers; ++l) {
+      const Layer& layer = weights_.layers[static_cast<size_t>(l)];
+      const CacheView cache{cache_.data_ptr(), c.layers * 2 * c.kv_heads * positions_ * c.head_width, l, c.kv_heads,
+                            positions_, c.head_width};
+      norm(layer.norm_attention);
+      multiply(b.qkv, b.h, layer.qkv, products ? &products->qkv : nullptr, layer.qkv_bias);
+      const Append add{half_, rows, c.heads, b.qkv.data_ptr(), c.qk_norm ? layer.q_norm.data_ptr() : nullptr,
+              c.qk_norm ? layer.k_norm.data_ptr() : nullptr, static_cast<float>(c.norm_epsilon),
+              b.slots.data_ptr<int32_t>(), b.positions.data_ptr<int32_t>(), weights_.cosine.data_ptr<float>(),
+              weights_.sine.data_ptr<float>(), cache};
+      const Attend look{half_, tile_count, rows_a_tile, c.heads, tile_data(b), b.qkv.data_ptr(), b.attention.data_ptr(),
+                        cache};
+      if (rows_a_tile == 1) {
+        append_and_attend(add, look, stream_);
+      } else {
+        append(add, stream_);
+        attend(look, stream_);
+      }
+      multiply(b.delta, b.attention, layer.attention_out, products ? &products->attention_out : nullptr);
+      norm(layer.norm_mlp);
+      multiply(b.gate_up, b.h, layer.gate_up, products ? &products->gate_up : nullptr);
+      swiglu(half_, b.gate_up.data_ptr(), b.mlp.data_ptr(), rows, c.mlp_width, stream_);
+      multiply(b.delta, b.mlp, layer.mlp_out, products ? &products->mlp_out : nullptr);
+    }
+    norm(weights_.final_norm);
+  }
+
+  // Draws for hidden rows; `logits` may be memory to use.
+  void draw_rows(const at::Tensor& hidden_NC, const at::Tensor& slots_N, at::Tensor logits, const Products* products) {
+    const at::Tensor head = weights_.vocabulary_weight().detach().t();
+    if (!logits.defined()) {
+      logits = at::empty({hidden_NC.size(0), weights_.config.vocabulary}, hidden_NC.options().dtype(at::kFloat));
+    }
+    if (products != nullptr) {
+      products->head.run(weights_.vocabulary_weight().const_data_ptr(), hidden_NC.const_data_ptr(), logits.data_ptr(),
+                         stream_);
+    } else if (half_) {
+      at::mm_out(logits, hidden_NC, head, at::kFloat);
+    } else {
+      at::mm_out(logits, hidden_NC, head);
+    }
+    draw({hidden_NC.size(0), weights_.config.vocabulary, logits.data_ptr<float>(), slots_N.data_ptr<int32_t>(),
+          state_data(), drawn_data()},
+         stream_);
+  }
+
+  const Weights& weights_;
+  const bool half_;
+  const int64_t slot_count_, positions_;
+  const c10::cuda::CUDAStream stream_;
+  at::Tensor cache_, states_, drawn_;
+  at::Tensor active_;              // the slots that advance, one a row of the bucket
+  std::vector<int32_t> uploaded_;  // what active_ holds
+  std::map<int64_t, std::unique_ptr<Step>> steps_;
+  std::deque<Marked> marked_, free_;
+  std::vector<SlotDrawn> collected_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceDecoder> make_decoder(const Weights& weights, int64_t slots, int64_t positions) {
+  return std::make_unique<Decoder>(weights, slots, positions);
+}
+
+}  // namespace khost::trainer::cuda
