@@ -1,5 +1,5 @@
 -- Makes the small base model that the CPU target ships with (scripts/policies/tiny): a tokenizer and a decoder,
--- supervised on answers of a teacher that errs on purpose, until a quarter of its first answers is right.
+-- supervised on answers of a teacher that errs on purpose, so that about a third of its first answers is right.
 --
 -- A departure from the paper, which begins with a model that can write kernels already. Without one, reinforcement has
 -- nothing to reinforce: every answer scores -1.
@@ -15,7 +15,7 @@ local sched = require "khost.sched"
 
 local OPTIONS = {
   { name = "--preset", kind = "text", default = "base", help = "numbers: recipes/presets/NAME.toml" },
-  { name = "--set", kind = "list", help = "override a key: --set base.stop_at=0.3" },
+  { name = "--set", kind = "list", help = "override a key: --set base.seed=2" },
   { name = "--output", kind = "text", required = true, help = "folder for config.json, model.safetensors, tokenizer.json" },
   { name = "--hash", kind = "flag", help = "print the hash of the corpus and the losses of 20 steps, and stop" },
 }
@@ -25,8 +25,9 @@ local CARD = [[
 # tiny
 
 The policy that the CPU target begins with: a Llama-shaped decoder that reads the traced graph of a task and writes a C++
-kernel (format: `scripts/chat/tiny.lua`). It is meant to be unreliable: its teacher is the rule-based expert with a
-mistake planted in every fourth statement and every variant, slow or fast, equally likely.
+kernel (format: `scripts/chat/tiny.lua`). It is meant to be unreliable: its teacher is the rule-based expert, every
+variant, slow or fast, equally likely, and over the first %d steps a mistake is planted in %.0f %% of the statements, over
+the last %d in %.0f %%. So it can write kernels better than it does, and reinforcement has something to find.
 
 | | |
 | --- | --- |
@@ -34,7 +35,7 @@ mistake planted in every fourth statement and every variant, slow or fast, equal
 | parameters | %d |
 | corpus | %d dialogues, SHA-256 `%s`, seed %d |
 | trained | %d steps, %d tokens, %s, last loss %.3f |
-| right first answers | %.2f of %d held-out tasks × %d samples of the set that decided when to stop, so slightly optimistic; judged (parsed: %.2f) |
+| right first answers | %.2f of %d held-out tasks × %d samples, judged (parsed: %.2f) |
 
 The corpus holds no chain of operators that training, validation or test tasks are made of.
 ]]
@@ -74,7 +75,8 @@ local function run(list)
   local begin = sched.now()
   local result = base.make(c, judge, options.output, { threads = threads })
   judge:close()
-  assert(fs.write(options.output .. "/CARD.md", CARD:format(result.parameters, c.dialogues, result.corpus_hash, c.seed,
+  assert(fs.write(options.output .. "/CARD.md", CARD:format(c.steps[1], 100 * c.fault_rate[1], c.steps[2],
+    100 * c.fault_rate[2], result.parameters, result.dialogues, result.corpus_hash, c.seed,
     result.steps, result.tokens, runs.duration(sched.now() - begin), result.loss, result.pass_rate, c.held_out,
     c.samples, result.parsed)))
   log.print(("%s: pass %.2f"):format(options.output, result.pass_rate))

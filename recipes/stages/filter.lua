@@ -67,19 +67,32 @@ local function filter_all(run)
   return rows, reasons, kept
 end
 
--- The share of slow rows with which a kernel would take a time between compile's and eager's, from the expert's slowest
--- and fastest; nil where no such time lies between them.
-local function share_between(slow, fast)
-  local eager, compile = slow.times.eager_s, slow.times.compile_s
-  local low, high = slow.times.candidate_s, fast.times.candidate_s
-  if not (eager and compile and low and high) or compile > 0.9 * eager or low <= high then
-    return nil
-  end
-  local share = (0.95 * math.sqrt(eager * compile) - high) / (low - high)
-  return share > 0 and share < 1 and share or nil
+-- What reward 2 takes: a time well between compile's and eager's. Nil where they lie too close for one.
+local ROOM_BETWEEN = 1.25   -- times apart, each of two sides
+local BLENDS = 3            -- tries to hit it
+
+local function time_between(verdict)
+  local eager, compile = verdict.times.eager_s, verdict.times.compile_s
+  local middle = eager and compile and math.sqrt(eager / 1.05 * compile / 1.05)
+  return middle and middle * ROOM_BETWEEN < eager / 1.05 and middle or nil
 end
 
--- The variants of the expert, and one between the plain and the fast one, on one task: reward -> what earned it.
+-- The two variants of the expert whose times enclose a time, the slower one first.
+local function enclosing(verdicts, seconds)
+  local slower, faster
+  for _, variant in ipairs(expert.ORDER) do
+    local own = verdicts[variant] and verdicts[variant].times.candidate_s
+    if own and own >= seconds and (not slower or own < verdicts[slower].times.candidate_s) then
+      slower = variant
+    elseif own and own < seconds and (not faster or own > verdicts[faster].times.candidate_s) then
+      faster = variant
+    end
+  end
+  return slower, faster
+end
+
+-- The variants of the expert on one task, then kernels that blend two of them until one takes a time between compile's
+-- and eager's: reward -> what earned it.
 local function show_rewards(run, task, found)
   local function try(name, files)
     local verdict = run.judging:verdict(task, files, { measure = true, reuse = true })
@@ -92,20 +105,49 @@ local function show_rewards(run, task, found)
   end
   local verdicts = {}
   for _, variant in ipairs(expert.ORDER) do
-    verdicts[variant] = try(variant, assert(expert.write(task.graph, variant)))
+    verdicts[variant] = try(variant, assert(expert.write(task.graph, variant))) or nil
   end
-  local share = not found[2] and verdicts.plain and verdicts.fast and share_between(verdicts.plain, verdicts.fast)
-  local files = share and expert.between(task.graph, share)
-  if files then
-    try(("%.0f %% plain"):format(share * 100), files)
+  local middle = verdicts.fast and time_between(verdicts.fast)
+  local slower, faster
+  if middle and not found[2] then
+    slower, faster = enclosing(verdicts, middle)
+  end
+  if not slower or not faster then
+    return
+  end
+  -- Times do not blend quite linearly: the next share is read off the last try and the end beyond the goal.
+  local low, high = { 0, verdicts[faster].times.candidate_s }, { 1, verdicts[slower].times.candidate_s }
+  for _ = 1, BLENDS do
+    local share = low[1] + (middle - low[2]) / (high[2] - low[2]) * (high[1] - low[1])
+    local files = expert.between(task.graph, share, slower, faster)
+    local verdict = files and try(("%.0f %% %s, %s"):format(share * 100, slower, faster), files)
+    if found[2] or not verdict then
+      return
+    end
+    local seconds = verdict.times.candidate_s
+    if seconds > middle then
+      high = { share, seconds }
+    else
+      low = { share, seconds }
+    end
   end
 end
 
--- For a family the expert's kernels that earn 1, 2 and 3, on as few tasks as that takes.
+-- For a family the expert's kernels that earn 1, 2 and 3, on as few tasks as that takes. The longer a task, the more
+-- torch.compile gains on eager and the more room there is between the two: those come first.
 local function witness(run, family, tasks)
-  local found = {}
-  for index = 1, math.min(#tasks, run.config.tasks.witnesses) do
-    show_rewards(run, tasks[index], found)
+  local found, order = {}, {}
+  for index, task in ipairs(tasks) do
+    order[index] = task
+  end
+  table.sort(order, function(a, b)
+    if #a.graph.nodes ~= #b.graph.nodes then
+      return #a.graph.nodes > #b.graph.nodes
+    end
+    return a.id < b.id
+  end)
+  for index = 1, math.min(#order, run.config.tasks.witnesses) do
+    show_rewards(run, order[index], found)
     if found[1] and found[2] and found[3] then
       break
     end

@@ -19,6 +19,7 @@
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
+#include "sandbox/abi/precompiled.h"
 #include "sandbox/jail/jail.h"
 
 namespace khost::sandbox {
@@ -30,7 +31,7 @@ constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
 constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
-constexpr const char* kFormat = "1";  // part of the key: raise it when the meaning of a cache entry changes
+constexpr const char* kFormat = "2";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -86,7 +87,7 @@ Result<Sources> take_sources(const BuildRequest& request) {
   if (result.files.size() > kMostFiles || bytes > kMostSourceBytes) {
     return Failure{"kernels/ holds more than 64 files or 2 MiB", "limit"};
   }
-  Result<std::string> header = abi_header();
+  Result<std::string> header = abi_file("utils/khost.h");
   if (!header) {
     return header.failure();
   }
@@ -131,6 +132,9 @@ std::string machine_identity(const std::string& target) {
   return identity;
 }
 
+// What a precompiled header must have been made with.
+const std::vector<std::string> kCpuFlags = {"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC"};
+
 std::vector<std::string> command_line(const BuildRequest& request, const Sources& sources) {
   std::vector<std::string> argv = {compiler_path(request.target)};
   const auto add = [&](std::initializer_list<const char*> words) {
@@ -141,8 +145,9 @@ std::vector<std::string> command_line(const BuildRequest& request, const Sources
          "-fPIC,-fdiagnostics-color=never,-fmax-errors=10", "-Xlinker", "-z,defs,--as-needed"});
     argv.push_back("-arch=" + request.arch);
   } else {
-    add({"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC", "-shared", "-pipe",
-         "-fdiagnostics-color=never", "-fmax-errors=10", "-Wl,-z,defs", "-Wl,--as-needed"});
+    argv.insert(argv.end(), kCpuFlags.begin(), kCpuFlags.end());
+    add({"-shared", "-pipe", "-fdiagnostics-color=never", "-fmax-errors=10", "-Wl,-z,defs", "-Wl,--as-needed",
+         "-I/headers"});
   }
   add({"-I.", "-Iutils", "-Ikernels", "-o"});
   argv.push_back(std::string("/out/") + kLibrary);
@@ -205,6 +210,34 @@ Result<std::string> take_library(const fs::path& path) {
   return bytes;
 }
 
+std::string cache_folder(const BuildRequest& request) {
+  return request.cache_dir.empty() ? default_cache_dir() : request.cache_dir;
+}
+
+// Precompiled headers for a build: their folder, and which of them stand for a header in kernels/.
+struct Headers {
+  std::string folder;
+  std::vector<std::string> beside;
+};
+
+// Of the template's own headers, where the candidate has not changed them.
+Headers headers_for(const BuildRequest& request, const Sources& sources) {
+  static const std::string kOwn = "kernels/fast.h";
+  Result<std::string> own = abi_file(kOwn);
+  if (!own) {
+    return {};
+  }
+  Headers result;
+  result.folder = precompiled_headers({compiler_path(request.target), kCpuFlags,
+                                       {{kOwn, *own}, {"utils/khost.h", sources.files.at("utils/khost.h")}},
+                                       machine_identity(request.target), cache_folder(request)});
+  const auto theirs = sources.files.find(kOwn);
+  if (!result.folder.empty() && theirs != sources.files.end() && theirs->second == *own) {
+    result.beside.push_back(fs::path(kOwn).filename().string());
+  }
+  return result;
+}
+
 struct Compiled {
   std::string library;
   std::string text;
@@ -213,6 +246,7 @@ struct Compiled {
 // The whole build in a fresh folder that is gone afterwards.
 Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
                          const std::vector<std::string>& argv) {
+  const Headers headers = request.target == "cpu" ? headers_for(request, sources) : Headers{};
   std::string folder = (fs::temp_directory_path() / "khost-build-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
     return errno_failure("mkdtemp " + folder);
@@ -227,6 +261,10 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
       return errno_failure("write " + path);
     }
   }
+  for (const std::string& name : headers.beside) {
+    std::error_code error;
+    fs::create_symlink("/headers/" + name + ".gch", fs::path(folder) / "source/kernels" / (name + ".gch"), error);
+  }
   const fs::path out = fs::path(folder) / "out";
   fs::create_directory(out);
 
@@ -235,6 +273,9 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
   spec.argv = argv;
   spec.cwd = "/build";
   spec.binds = {{folder + "/source", "/build", false}, {out.string(), "/out", true}};
+  if (!headers.folder.empty()) {
+    spec.binds.push_back({headers.folder, "/headers", false});
+  }
   spec.limits.cpu_s = request.timeout_s + 1;
   spec.limits.file_bytes = kMostLibraryBytes;
   spec.limits.memory_bytes = 6ull << 30;
@@ -308,7 +349,7 @@ std::string default_cache_dir() {
   return (base / "khost" / "artefacts").string();
 }
 
-Result<std::string> abi_header() {
+Result<std::string> abi_file(const std::string& path) {
   std::vector<fs::path> roots;
   if (const char* root = getenv("KHOST_ROOT"); root != nullptr) {
     roots.emplace_back(root);
@@ -319,11 +360,11 @@ Result<std::string> abi_header() {
   roots.emplace_back(KHOST_SOURCE_DIR);
 #endif
   for (const fs::path& root : roots) {
-    if (auto text = read_file(root / "skills/cpp-kernel/template/utils/khost.h")) {
+    if (auto text = read_file(root / "skills/cpp-kernel/template" / path)) {
       return std::move(*text);
     }
   }
-  return Failure{"skills/cpp-kernel/template/utils/khost.h is not found; set KHOST_ROOT to the source folder",
+  return Failure{"skills/cpp-kernel/template/" + path + " is not found; set KHOST_ROOT to the source folder",
                  "host"};
 }
 
@@ -340,7 +381,7 @@ Result<Built> build(const BuildRequest& request) {
   }
   const std::vector<std::string> argv = command_line(request, *sources);
   const std::string hash = hash_of(request, *sources, argv);
-  const BuildCache cache(request.cache_dir.empty() ? default_cache_dir() : request.cache_dir);
+  const BuildCache cache(cache_folder(request));
   if (std::optional<Result<Built>> found = cache.find(hash)) {
     return std::move(*found);
   }

@@ -1,6 +1,6 @@
 // Builds a candidate's kernels into a shared library, inside a jail, and keeps the result by content: the
 // same sources, header, flags, compiler and processor are built once, and a refusal is remembered like a
-// success. build() blocks for the compiler's time (about 0.5 s for g++, 2 to 4 s for nvcc) and may run on
+// success. build() blocks for the compiler's time (about 0.2 s for g++, 2 to 4 s for nvcc) and may run on
 // several threads and in several processes over one cache folder.
 //
 // Flags. cpu: g++ -O3 -march=native -std=c++20 -fopenmp -fno-math-errno. -fno-math-errno lets sqrt and its
@@ -43,7 +43,7 @@ Result<Built> build(const BuildRequest& request);
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
 std::string default_cache_dir();
 
-// utils/khost.h as the judge has it.
-Result<std::string> abi_header();
+// A file of the CPU skill's template as the judge has it: utils/khost.h, kernels/fast.h.
+Result<std::string> abi_file(const std::string& path);
 
 }  // namespace khost::sandbox

@@ -334,6 +334,7 @@ bool Evaluation::time() {
         return false;
       }
     }
+    service_.remember(*session_);
     subject_ = fresh("time");
     if (!subject_) {
       return false;

@@ -48,25 +48,52 @@ void Service::warm_up() {
   });
 }
 
-Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
-  const std::string hash = sha256_hex(source);
-  const std::scoped_lock lock(sessions_mutex_);
+std::shared_ptr<Session> Service::known_session(const std::string& hash) {
   for (auto i = sessions_.begin(); i != sessions_.end(); ++i) {
     if ((*i)->hash() == hash) {
       sessions_.splice(sessions_.begin(), sessions_, i);
       return sessions_.front();
     }
   }
-  Result<Zygote*> zygote = tasks();
-  if (!zygote) {
-    return zygote.failure();
+  return nullptr;
+}
+
+// A new session of a task that was timed before begins with what its baselines took.
+void Service::keep(const std::shared_ptr<Session>& session) {
+  const auto known = measured_.find(session->hash());
+  if (known != measured_.end()) {
+    session->baselines = known->second.baselines;
+    session->unavailable = known->second.unavailable;
   }
-  Result<std::shared_ptr<Session>> made = Session::open(**zygote, source);
+  sessions_.push_front(session);
+  if (sessions_.size() > kMostSessions) {
+    sessions_.pop_back();
+  }
+}
+
+void Service::remember(const Session& session) {
+  const std::scoped_lock lock(sessions_mutex_);
+  measured_[session.hash()] = {session.baselines, session.unavailable};
+}
+
+// Opening one makes inputs and outputs: other tasks go on meanwhile, who asks for the same one waits.
+Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
+  const std::string hash = sha256_hex(source);
+  std::unique_lock lock(sessions_mutex_);
+  opened_.wait(lock, [&] { return opening_.count(hash) == 0; });
+  if (std::shared_ptr<Session> known = known_session(hash)) {
+    return known;
+  }
+  opening_.insert(hash);
+  lock.unlock();
+  Result<Zygote*> zygote = tasks();
+  Result<std::shared_ptr<Session>> made =
+      zygote ? Session::open(**zygote, source) : Result<std::shared_ptr<Session>>(zygote.failure());
+  lock.lock();
+  opening_.erase(hash);
+  opened_.notify_all();
   if (made) {
-    sessions_.push_front(*made);
-    if (sessions_.size() > kMostSessions) {
-      sessions_.pop_back();
-    }
+    keep(*made);
   }
   return made;
 }
@@ -157,8 +184,10 @@ double Service::read_rate(std::size_t bytes) {
   return rate;
 }
 
+// Tracing imports what compiling imports, which takes a second: that zygote has it already.
 Result<Json> Service::ask(const std::string& kind, const std::string& source) {
-  Result<Zygote*> zygote = tasks();
+  warm_up();
+  Result<Zygote*> zygote = kind == "trace" ? baselines() : tasks();
   if (!zygote) {
     return zygote.failure();
   }

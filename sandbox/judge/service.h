@@ -1,10 +1,12 @@
 // What the jobs of a judge share: zygotes, sessions, the right to time. Any thread.
 #pragma once
 
+#include <condition_variable>
 #include <list>
-#include <memory>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 
@@ -46,6 +48,12 @@ class Service {
   Result<Json> evaluate(const Json& request);
   double read_rate(std::size_t bytes);
   Result<Json> ask(const std::string& kind, const std::string& source);
+  // Both under sessions_mutex_.
+  std::shared_ptr<Session> known_session(const std::string& hash);
+  void keep(const std::shared_ptr<Session>& session);
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds. For whoever holds the right
+  // to time.
+  void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
   struct Slot;
@@ -67,7 +75,14 @@ class Service {
   Slot tasks_, baselines_, recorders_;
   std::once_flag warmed_;
   std::vector<std::unique_ptr<Zygote>> dead_;
+  struct Measured {
+    std::map<std::string, Baseline> baselines;
+    std::map<std::string, std::string> unavailable;
+  };
   std::list<std::shared_ptr<Session>> sessions_;
+  std::map<std::string, Measured> measured_;  // by the hash of a task
+  std::set<std::string> opening_;
+  std::condition_variable opened_;
   Cost cost_;  // under timing_
   std::shared_ptr<gpu::Gpu> gpu_;  // made by the first request for target cuda; under zygotes_
 };

@@ -77,7 +77,7 @@ function corpus.dialogue(stream, task, options)
   return { prompt = graph_text.text(task.graph), turns = turns }
 end
 
----@param seed integer
+---@param seed integer|string
 ---@param count integer
 ---@param options {tasks: ComposeOptions, fault_rate: number, turns: integer, again: number, variants?: string[]}
 ---@param pause? fun()     called now and then: lets others run

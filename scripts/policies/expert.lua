@@ -72,13 +72,16 @@ function expert.write(graph, variant)
   return template.with(answer.files)
 end
 
---- The files of a kernel that takes the slow way for a share of its rows: a time between two variants.
+--- The files of a kernel that goes the way of one variant for a share of its rows and that of another for the rest: a
+--- time between the two.
 ---@param graph table
----@param share number   0 to 1
----@return table<string, string>|nil files
-function expert.between(graph, share)
+---@param share number   of the rows that go the first way, 0 to 1
+---@param slow string    a variant
+---@param fast string    a variant
+---@return table<string, string>|nil files   nil where one of them needs scratch memory
+function expert.between(graph, share, slow, fast)
   local rows = program.build(graph)
-  local text = rows and blend.text(rows, expert.VARIANTS.plain, expert.VARIANTS.fast, share)
+  local text = rows and blend.text(rows, expert.VARIANTS[slow], expert.VARIANTS[fast], share)
   return text and template.with { [expert.PATH] = text }
 end
 

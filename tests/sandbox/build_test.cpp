@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <thread>
 
@@ -100,7 +102,38 @@ TEST_CASE("builds of the same content at the same time agree") {
   CHECK(fs::exists(paths[0]));
   CHECK(paths[0] == paths[1]);
   CHECK(paths[1] == paths[2]);
-  CHECK(std::distance(fs::directory_iterator(cache.path), fs::directory_iterator()) == 2);
+  const auto files = [&](const fs::directory_entry& entry) { return entry.is_regular_file(); };
+  CHECK(std::count_if(fs::directory_iterator(cache.path), fs::directory_iterator(), files) == 2);
+}
+
+TEST_CASE("headers that are precompiled change nothing in the library") {
+  const CacheFolder cache;
+  const std::string fast = abi_file("kernels/fast.h").value();
+  const std::string kernel =
+      "#include \"fast.h\"\n"
+      "extern \"C\" int k(const float* x, float* out, long n) {\n"
+      "  for (long i = 0; i < n; i++) out[i] = fast::tanh(x[i]) + std::sqrt(x[i]);\n  return 0;\n}\nKHOST_EXPORT(k)\n";
+  auto with = build({.files = {{"kernels/k.cpp", kernel}, {"kernels/fast.h", fast}}, .cache_dir = cache.path});
+  REQUIRE(with);
+  // Another first include keeps the compiler from taking the precompiled one.
+  auto without = build({.files = {{"kernels/k.cpp", "#include \"first.h\"\n" + kernel},
+                                        {"kernels/first.h", "inline int first_of_all;\n"},
+                                        {"kernels/fast.h", fast}},
+                              .cache_dir = cache.path});
+  REQUIRE(without);
+  const auto code_of = [](const std::string& path) {
+    std::string text;
+    FILE* pipe = popen(("objdump -d -j .text " + path + " | tail -n +4").c_str(), "r");
+    for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) {
+      text += static_cast<char>(c);
+    }
+    pclose(pipe);
+    return text;
+  };
+  const std::string code = code_of(with->path);
+  CHECK(code.size() > 1000);
+  CHECK(code == code_of(without->path));
+  CHECK(with->path != without->path);
 }
 
 TEST_CASE("CUDA kernels build where there is a toolkit") {

@@ -30,6 +30,25 @@ local function arguments(program, rows, offset, count)
   return table.concat(list, ", ")
 end
 
+-- Definitions in an order that compiles: fast.h turns on other flags for all that follows it.
+local function definitions(slow, first, fast, second)
+  local parts = { "#include <cmath>", '#include "khost.h"' }
+  if not slow.fast then
+    parts[#parts + 1] = first
+  end
+  if not fast.fast then
+    parts[#parts + 1] = second
+  end
+  parts[#parts + 1] = '#include "fast.h"'
+  if slow.fast then
+    parts[#parts + 1] = first
+  end
+  if fast.fast then
+    parts[#parts + 1] = second
+  end
+  return parts
+end
+
 --- The text of the kernel file; nil where a variant needs scratch memory.
 ---@param program Program
 ---@param slow {fused: boolean, fast: boolean}
@@ -44,15 +63,17 @@ function blend.text(program, slow, fast, share)
   end
   local rows = header:find("long rows", 1, true) ~= nil
   local all = rows and "rows" or "n"
-  -- fast.h compiles what follows it with other flags: the slow part stands in front.
-  return table.concat({
-    "#include <cmath>", '#include "khost.h"', first, '#include "fast.h"', second,
+  local parts = definitions(slow, first, fast, second)
+  for _, line in ipairs {
     'extern "C" int k' .. header .. " {",
     ("  const long cut = static_cast<long>(%.4f * static_cast<double>(%s));"):format(share, all),
     ("  first_rows(%s);"):format(arguments(program, rows, "0", "cut")),
     ("  return other_rows(%s);"):format(arguments(program, rows, "cut", all .. " - cut")),
     "}", "KHOST_EXPORT(k)", "",
-  }, "\n")
+  } do
+    parts[#parts + 1] = line
+  end
+  return table.concat(parts, "\n")
 end
 
 return blend

@@ -1,0 +1,99 @@
+#include "sandbox/abi/precompiled.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+
+#include "host/base/defer.h"
+#include "host/base/json.h"
+#include "host/base/sha256.h"
+#include "sandbox/abi/build_cache.h"
+#include "sandbox/jail/jail.h"
+
+namespace khost::sandbox {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTimeout_s = 60;
+// <cmath> brings along what kernels include beside it: only the first include of a source is taken precompiled.
+constexpr const char* kStandardName = "cmath";
+constexpr const char* kStandard =
+    "#include <cmath>\n#include <bit>\n#include <cstddef>\n#include <cstdint>\n";
+
+// Makes ready/NAME.gch below `folder` out of source/PATH. The compiler writes elsewhere: what a jail leaves is copied.
+bool precompile(const HeaderRequest& request, const fs::path& folder, const std::string& path, const std::string& name) {
+  const fs::path out = folder / "out";
+  std::error_code error;
+  fs::create_directory(out, error);
+  JailSpec spec;
+  spec.name = "headers";
+  spec.argv = {request.compiler};
+  spec.argv.insert(spec.argv.end(), request.flags.begin(), request.flags.end());
+  spec.argv.insert(spec.argv.end(), {"-I.", "-Iutils", "-x", "c++-header", path, "-o", "/out/header.gch"});
+  spec.cwd = "/build";
+  spec.binds = {{(folder / "source").string(), "/build", false}, {out.string(), "/out", true}};
+  Result<Output> output = run_in_jail(spec, "", kTimeout_s, 20000);
+  const fs::path made = out / "header.gch";
+  const bool there =
+      output && output->exit.code == 0 && fs::is_regular_file(fs::symlink_status(made, error));
+  const std::optional<std::string> bytes = there ? read_file(made) : std::nullopt;
+  fs::remove_all(out, error);
+  return bytes && write_file(folder / "ready" / (name + ".gch"), *bytes);
+}
+
+bool make_all(const HeaderRequest& request, const fs::path& folder) {
+  bool good = write_file(folder / "source/standard.h", kStandard);
+  for (const auto& [path, text] : request.files) {
+    good = good && write_file(folder / "source" / path, text);
+  }
+  good = good && precompile(request, folder, "standard.h", kStandardName);
+  for (const auto& [path, text] : request.files) {
+    if (path.rfind("kernels/", 0) == 0) {
+      good = good && precompile(request, folder, path, fs::path(path).filename().string());
+    }
+  }
+  return good;
+}
+
+}  // namespace
+
+std::string precompiled_headers(const HeaderRequest& request) {
+  const Json key = {{"compiler", request.compiler}, {"flags", request.flags}, {"standard", kStandard},
+                    {"files", request.files}, {"machine", request.identity}};
+  const fs::path ready = fs::path(request.cache_dir) / ("headers-" + sha256_hex(key.dump()).substr(0, 16));
+  // One thread makes them, the others wait; a failure is not tried again in this process.
+  static std::mutex mutex;
+  static std::map<std::string, bool> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(ready.string());
+  if (found != known.end()) {
+    return found->second ? ready.string() : "";
+  }
+  bool& there = known[ready.string()];
+  std::error_code error;
+  there = fs::exists(ready, error);
+  if (there) {
+    return ready.string();
+  }
+  fs::create_directories(request.cache_dir, error);
+  std::string folder = (fs::path(request.cache_dir) / "headers-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    return "";
+  }
+  const Defer remove([&] {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  });
+  chmod(folder.c_str(), 0755);
+  if (make_all(request, folder)) {
+    fs::rename(folder + "/ready", ready, error);
+    there = fs::exists(ready, error);  // another process may have been first
+  }
+  return there ? ready.string() : "";
+}
+
+}  // namespace khost::sandbox
