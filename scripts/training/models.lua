@@ -20,8 +20,9 @@ end
 ---@param folder string
 ---@return khost.Trainer
 function models.open(run, folder)
-  local threads = run.config.machine.threads
-  return assert(trainer.open { model = folder, seed = run.seed, threads = threads > 0 and threads or nil })
+  local machine = run.config.machine
+  return assert(trainer.open { model = folder, seed = run.seed, device = machine.device, dtype = machine.dtype,
+    threads = machine.threads > 0 and machine.threads or nil })
 end
 
 --- The policy that draws with a trainer's weights.
