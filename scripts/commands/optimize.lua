@@ -38,18 +38,22 @@ local function say(text)
   fs.eprint("khost: " .. text .. "\n")
 end
 
-local function new_run(options)
+-- What a search is of, from the command line.
+local function settings_of(options)
   if not options.task then args.misuse("task is missing: the operator's Python file (--help says more)") end
   local source, message = fs.read(options.task)
   if not source then args.misuse(message) end
-  local name = options.task:match("([^/]*)%.py$") or options.task:match("[^/]*$")
-  local settings = { task = name, source = source }
+  local settings = { task = options.task:match("([^/]*)%.py$") or options.task:match("[^/]*$"), source = source }
   for _, key in ipairs(KEPT) do settings[key] = options[key] end
-  local run, why = store.create(runs.root(), { name = "optimize-" .. name:gsub("[^%w_-]", "-"), recipe = "optimize",
-    seed = options.seed, config = { policy = options.policy, minutes = options.minutes } })
+  return settings
+end
+
+local function new_run(options, settings)
+  local run, why = store.create(runs.root(), { name = "optimize-" .. settings.task:gsub("[^%w_-]", "-"),
+    recipe = "optimize", seed = options.seed, config = { policy = options.policy, minutes = options.minutes } })
   if not run then args.misuse(why) end
   assert(run:put("state", "optimize", settings))
-  return run, settings
+  return run
 end
 
 -- The newest run of this command.
@@ -125,7 +129,12 @@ local function run(list)
     options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
   end
   if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
-  local kept, settings = (options.resume and old_run or new_run)(options)
+  local kept, settings
+  if options.resume then
+    kept, settings = old_run(options)
+  else
+    settings = settings_of(options)
+  end
   local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads,
     target = settings.target }
   if not judge then args.misuse(unavailable) end
@@ -136,13 +145,15 @@ local function run(list)
     judge:close()
     args.misuse((code == "bad_input" and "--policy: " or "") .. message)
   end
+  local task = task_of(judge, settings)
+  kept = kept or new_run(options, settings)  -- what cannot begin leaves no run
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
-  local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task_of(judge,
-    settings),
+  local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
     seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
       say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
+  kept:finish((trouble or not best) and "failed" or "done")
   if not best then
     say(("no correct kernel in %d episodes; `khost show %s` shows why"):format(episodes, kept:info().id))
     kept:close()
@@ -151,7 +162,6 @@ local function run(list)
   local folder = options.out or kept:folder() .. "/best"
   deliver(folder, kept, best)
   tell(best, folder, kept, episodes)
-  if not trouble then kept:finish("done") end
   kept:close()
   return 0
 end

@@ -124,7 +124,15 @@ local function by_own_model()
     #trajectory.turns, #trajectory.tokens, sampled, trajectory.verdict.status))
 end
 
+local function what_cannot_begin_leaves_no_run()
+  local before = #store.runs(fs.root() .. "/runs")
+  t.expect((khost { "optimize", TASK, "--policy", "nonsense" }), 2)
+  t.expect((khost { "optimize", fs.root() .. "/tests/tasks/syntax_error.py" }), 2)
+  t.expect(#store.runs(fs.root() .. "/runs"), before)
+end
+
 local function run()
+  what_cannot_begin_leaves_no_run()
   local folder = "/tmp/khost-optimize-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
   assert(fs.mkdirs(folder))
   local path
