@@ -19,6 +19,7 @@
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
+#include "sandbox/abi/nvcc.h"
 #include "sandbox/abi/precompiled.h"
 #include "sandbox/jail/jail.h"
 
@@ -135,30 +136,37 @@ std::string machine_identity(const std::string& target) {
 // What a precompiled header must have been made with.
 const std::vector<std::string> kCpuFlags = {"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC"};
 
+std::vector<std::string> cuda_command_line(const BuildRequest& request, const Sources& sources) {
+  const std::string nvcc = compiler_path("cuda");
+  std::vector<std::string> flags = {"-O3",        "-std=c++20",
+                                    "-Xcompiler", "-fPIC,-fdiagnostics-color=never,-fmax-errors=10",
+                                    "-I.",        "-Iutils",
+                                    "-Ikernels"};
+  const std::vector<std::string> architecture = architecture_flags(request.arch);
+  flags.insert(flags.end(), architecture.begin(), architecture.end());
+  flags.insert(flags.end(), request.flags.begin(), request.flags.end());
+  std::vector<std::string> link = {"-L" + (fs::path(nvcc).parent_path().parent_path() / "lib64").string(), "-lcudart",
+                                   "-Wl,-z,defs", "-Wl,--as-needed", "-lcublas", "-lcublasLt"};
+  if (fs::exists("/usr/include/cudnn.h") || fs::exists("/usr/local/cuda/include/cudnn.h")) {
+    link.emplace_back("-lcudnn");
+  }
+  return nvcc_steps(nvcc, std::string("/out/") + kLibrary, sources.compiled, flags, link);
+}
+
 std::vector<std::string> command_line(const BuildRequest& request, const Sources& sources) {
+  if (request.target == "cuda") {
+    return cuda_command_line(request, sources);
+  }
   std::vector<std::string> argv = {compiler_path(request.target)};
   const auto add = [&](std::initializer_list<const char*> words) {
     argv.insert(argv.end(), words.begin(), words.end());
   };
-  if (request.target == "cuda") {
-    add({"-O3", "-std=c++20", "-shared", "-cudart", "shared", "-Xcompiler",
-         "-fPIC,-fdiagnostics-color=never,-fmax-errors=10", "-Xlinker", "-z,defs,--as-needed"});
-    argv.push_back("-arch=" + request.arch);
-  } else {
-    argv.insert(argv.end(), kCpuFlags.begin(), kCpuFlags.end());
-    add({"-shared", "-pipe", "-fdiagnostics-color=never", "-fmax-errors=10", "-Wl,-z,defs", "-Wl,--as-needed",
-         "-I/headers"});
-  }
-  add({"-I.", "-Iutils", "-Ikernels", "-o"});
+  argv.insert(argv.end(), kCpuFlags.begin(), kCpuFlags.end());
+  add({"-shared", "-pipe", "-fdiagnostics-color=never", "-fmax-errors=10", "-Wl,-z,defs", "-Wl,--as-needed",
+       "-I/headers", "-I.", "-Iutils", "-Ikernels", "-o"});
   argv.push_back(std::string("/out/") + kLibrary);
   argv.insert(argv.end(), request.flags.begin(), request.flags.end());
   argv.insert(argv.end(), sources.compiled.begin(), sources.compiled.end());
-  if (request.target == "cuda") {
-    add({"-lcublas", "-lcublasLt"});
-    if (fs::exists("/usr/include/cudnn.h") || fs::exists("/usr/local/cuda/include/cudnn.h")) {
-      add({"-lcudnn"});
-    }
-  }
   return argv;
 }
 
@@ -280,7 +288,7 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
   spec.limits.file_bytes = kMostLibraryBytes;
   spec.limits.memory_bytes = 6ull << 30;
   if (request.target == "cuda") {
-    const std::string bin = fs::path(argv[0]).parent_path().string();
+    const std::string bin = fs::path(compiler_path("cuda")).parent_path().string();
     spec.environment["PATH"] = bin + ":/usr/bin:/bin";
     spec.readable_prefixes = {fs::path(bin).parent_path().string()};
   }

@@ -1,12 +1,12 @@
 // Builds a candidate's kernels into a shared library, inside a jail, and keeps the result by content: the
 // same sources, header, flags, compiler and processor are built once, and a refusal is remembered like a
-// success. build() blocks for the compiler's time (about 0.2 s for g++, 2 to 4 s for nvcc) and may run on
+// success. build() blocks for the compiler's time (about 0.2 s for g++, 1 s for nvcc) and may run on
 // several threads and in several processes over one cache folder.
 //
 // Flags. cpu: g++ -O3 -march=native -std=c++20 -fopenmp -fno-math-errno. -fno-math-errno lets sqrt and its
 // kind become instructions, as in PyTorch's own kernels; contraction into fused multiply-adds is left as the
 // compiler has it (on), like in PyTorch; nothing that changes results further (-ffast-math) is set, a kernel
-// may ask for it by pragma. cuda: nvcc -O3 -std=c++20 -arch, with the shared CUDA runtime, since the static
+// may ask for it by pragma. cuda: nvcc -O3 -std=c++20 for the one architecture, with the shared CUDA runtime, since the static
 // one asks for dlopen.
 #pragma once
 

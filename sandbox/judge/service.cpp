@@ -19,6 +19,10 @@ constexpr std::size_t kMostSessions = 32;
 constexpr std::size_t kMostResidents = 4;  // tasks; a compiled baseline holds some 300 MB
 constexpr std::size_t kMostRead = std::size_t{1} << 28;
 constexpr double kQuestionTimeout_s = 60;
+
+std::size_t memory_for_sets() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 4;
+}
 }
 
 Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers) {
@@ -66,9 +70,12 @@ void Service::keep(const std::shared_ptr<Session>& session) {
     session->unavailable = known->second.unavailable;
   }
   sessions_.push_front(session);
-  if (sessions_.size() > kMostSessions) {
-    sessions_.pop_back();
-  }
+  std::size_t bytes = 0, kept = 0;
+  sessions_.remove_if([&](const std::shared_ptr<Session>& one) {
+    bytes += one->bytes();
+    kept++;
+    return kept > 1 && (kept > kMostSessions || bytes > memory_for_sets());
+  });
 }
 
 void Service::remember(const Session& session) {

@@ -32,6 +32,7 @@ function judge.open(options) end
 --- "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
 ---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile, without against).
 ---   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
+---   target = "cuda" with against = "eager" leaves torch.compile out, which takes most of a new task's first seconds.
 ---   evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the
 ---   agent to read, `ok`, and `kind`. They work on sets of inputs and weights that no verdict uses; a profile takes the

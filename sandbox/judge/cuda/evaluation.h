@@ -54,6 +54,7 @@ class Evaluation {
   std::unique_ptr<Candidate> subject_;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
   double longest_call_s_ = 0;  // of the verification, by the host's clock
+  std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
 };
 
