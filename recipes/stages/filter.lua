@@ -68,8 +68,8 @@ local function filter_all(run)
 end
 
 -- What reward 2 takes: a time well between compile's and eager's. Nil where they lie too close for one.
-local ROOM_BETWEEN = 1.25   -- times apart, each of two sides
-local BLENDS = 3            -- tries to hit it
+local ROOM_BETWEEN = 1.12   -- on each side of it
+local TRIES_BETWEEN = 3
 
 local function time_between(verdict)
   local eager, compile = verdict.times.eager_s, verdict.times.compile_s
@@ -77,22 +77,8 @@ local function time_between(verdict)
   return middle and middle * ROOM_BETWEEN < eager / 1.05 and middle or nil
 end
 
--- The two variants of the expert whose times enclose a time, the slower one first.
-local function enclosing(verdicts, seconds)
-  local slower, faster
-  for _, variant in ipairs(expert.ORDER) do
-    local own = verdicts[variant] and verdicts[variant].times.candidate_s
-    if own and own >= seconds and (not slower or own < verdicts[slower].times.candidate_s) then
-      slower = variant
-    elseif own and own < seconds and (not faster or own > verdicts[faster].times.candidate_s) then
-      faster = variant
-    end
-  end
-  return slower, faster
-end
-
--- The variants of the expert on one task, then kernels that blend two of them until one takes a time between compile's
--- and eager's: reward -> what earned it.
+-- The variants of the expert on one task, then its fast kernel repeated until it takes a time between compile's and
+-- eager's: reward -> what earned it.
 local function show_rewards(run, task, found)
   local function try(name, files)
     local verdict = run.judging:verdict(task, files, { measure = true, reuse = true })
@@ -101,35 +87,26 @@ local function show_rewards(run, task, found)
       found[reward] = ("%s of %s, %.2fx eager, %.2fx compile"):format(name, task.name, verdict.speedup.eager or 0,
         verdict.speedup.compile or 0)
     end
-    return reward and reward > 0 and verdict
+    return reward and reward > 0 and verdict or nil
   end
-  local verdicts = {}
-  for _, variant in ipairs(expert.ORDER) do
-    verdicts[variant] = try(variant, assert(expert.write(task.graph, variant))) or nil
+  local fast = try("fast", assert(expert.write(task.graph, "fast")))
+  for _, variant in ipairs { "split", "plain", "slow" } do
+    if not found[variant == "slow" and 1 or 3] then
+      try(variant, assert(expert.write(task.graph, variant)))
+    end
   end
-  local middle = verdicts.fast and time_between(verdicts.fast)
-  local slower, faster
-  if middle and not found[2] then
-    slower, faster = enclosing(verdicts, middle)
-  end
-  if not slower or not faster then
+  local middle = fast and not found[2] and time_between(fast)
+  if not middle or fast.times.candidate_s > middle then
     return
   end
-  -- Times do not blend quite linearly: the next share is read off the last try and the end beyond the goal.
-  local low, high = { 0, verdicts[faster].times.candidate_s }, { 1, verdicts[slower].times.candidate_s }
-  for _ = 1, BLENDS do
-    local share = low[1] + (middle - low[2]) / (high[2] - low[2]) * (high[1] - low[1])
-    local files = expert.between(task.graph, share, slower, faster)
-    local verdict = files and try(("%.0f %% %s, %s"):format(share * 100, slower, faster), files)
+  -- A second pass finds in the cache what the first one read: the factor is corrected by what it took.
+  local times = middle / fast.times.candidate_s
+  for _ = 1, TRIES_BETWEEN do
+    local verdict = try(("fast, %.1f times,"):format(times), expert.repeated(task.graph, "fast", times))
     if found[2] or not verdict then
       return
     end
-    local seconds = verdict.times.candidate_s
-    if seconds > middle then
-      high = { share, seconds }
-    else
-      low = { share, seconds }
-    end
+    times = math.max(1, 1 + (times - 1) * middle / verdict.times.candidate_s)
   end
 end
 

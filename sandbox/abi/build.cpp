@@ -32,7 +32,7 @@ constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
 constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
-constexpr const char* kFormat = "2";  // part of the key: raise it when the meaning of a cache entry changes
+constexpr const char* kFormat = "3";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
 
 bool ends_with(const std::string& text, const std::string& end) {

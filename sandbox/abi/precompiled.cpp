@@ -51,6 +51,8 @@ bool make_all(const HeaderRequest& request, const fs::path& folder) {
     good = good && write_file(folder / "source" / path, text);
   }
   good = good && precompile(request, folder, "standard.h", kStandardName);
+  // Beside it what is read where the precompiled one may not be taken.
+  good = good && write_file(folder / "ready" / kStandardName, "#include_next <cmath>\n");
   for (const auto& [path, text] : request.files) {
     if (path.rfind("kernels/", 0) == 0) {
       good = good && precompile(request, folder, path, fs::path(path).filename().string());
@@ -62,7 +64,7 @@ bool make_all(const HeaderRequest& request, const fs::path& folder) {
 }  // namespace
 
 std::string precompiled_headers(const HeaderRequest& request) {
-  const Json key = {{"compiler", request.compiler}, {"flags", request.flags}, {"standard", kStandard},
+  const Json key = {{"compiler", request.compiler}, {"flags", request.flags}, {"standard", kStandard}, {"format", 2},
                     {"files", request.files}, {"machine", request.identity}};
   const fs::path ready = fs::path(request.cache_dir) / ("headers-" + sha256_hex(key.dump()).substr(0, 16));
   // One thread makes them, the others wait; a failure is not tried again in this process.

@@ -66,6 +66,15 @@ bool stands(const std::string& thread) {
   return end == std::string::npos || end + 2 >= line.size() || strchr("TtZX", line[end + 2]) != nullptr;
 }
 
+// Whether a stopped thread has left its core. It is shown as stopped a moment before, and where a hypervisor takes the core
+// away in that moment it is charged for the pause later, as if it had run. The kernel answers this question only of a thread
+// that is off its core; true where it may not be asked.
+bool off_core(const std::string& thread) {
+  std::ifstream file(thread + "/syscall");
+  std::string line;
+  return !std::getline(file, line) || line != "running";
+}
+
 // The cores that this judge was given, by taskset, a cpuset or a scheduler: read once, before anything is pinned.
 const std::vector<int>& own_cores() {
   static const std::vector<int> cores = [] {
@@ -103,8 +112,7 @@ bool Clock::stand_still() {
   std::optional<double> last = -1;
   while (since(begin) < kStandTimeout) {
     bool all = true;
-    each_thread(player_.pid, [&](const std::string& thread) { all = all && stands(thread); });
-    // A thread is shown as stopped a moment before it leaves its core, and only then its time is added.
+    each_thread(player_.pid, [&](const std::string& thread) { all = all && stands(thread) && off_core(thread); });
     const std::optional<double> used = all ? processor_s(player_.pid) : std::nullopt;
     const bool settled = all && used == last;
     last = used;

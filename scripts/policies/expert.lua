@@ -1,10 +1,10 @@
 -- Writes kernels by rule from a task's traced graph: the teacher of small models, a row of every table, a generator of
 -- load. It knows element-wise operators, broadcasts, reductions of rows, softmax and layer norm.
 
-local blend = require "policies.expert.blend"
 local emit = require "policies.expert.emit"
 local faults = require "policies.expert.faults"
 local program = require "policies.expert.program"
+local repeated = require "policies.expert.repeated"
 local template = require "lib.template"
 
 local expert = {}
@@ -72,17 +72,13 @@ function expert.write(graph, variant)
   return template.with(answer.files)
 end
 
---- The files of a kernel that goes the way of one variant for a share of its rows and that of another for the rest: a
---- time between the two.
+--- The files of a kernel that computes its rows several times over and takes about so many times as long.
 ---@param graph table
----@param share number   of the rows that go the first way, 0 to 1
----@param slow string    a variant
----@param fast string    a variant
----@return table<string, string>|nil files   nil where one of them needs scratch memory
-function expert.between(graph, share, slow, fast)
-  local rows = program.build(graph)
-  local text = rows and blend.text(rows, expert.VARIANTS[slow], expert.VARIANTS[fast], share)
-  return text and template.with { [expert.PATH] = text }
+---@param variant string
+---@param times number   at least 1
+---@return table<string, string>
+function expert.repeated(graph, variant, times)
+  return template.with { [expert.PATH] = repeated.text(assert(program.build(graph)), expert.VARIANTS[variant], times) }
 end
 
 return expert

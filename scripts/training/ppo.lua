@@ -172,6 +172,7 @@ end
 ---@field turns integer
 ---@field answer_tokens integer
 ---@field limit integer
+---@field actor_lr? number    instead of [ppo]'s
 
 --- All steps of a stage, from where a killed run left off.
 ---@async
@@ -181,7 +182,11 @@ end
 ---@param o PpoStage
 ---@return table[] curve   what `describe` said of each step
 function ppo.run(run, models, tasks, o)
-  local curve, flat = {}, {}
+  local curve, flat, numbers = {}, {}, {}
+  for name, value in pairs(run.config.ppo) do
+    numbers[name] = value
+  end
+  numbers.actor_lr = o.actor_lr or numbers.actor_lr
   local first = run:restore(o.stage, models)
   for step = 1, first do
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
@@ -196,7 +201,7 @@ function ppo.run(run, models, tasks, o)
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()
     ppo.note_flat(flat, chosen, episodes)
-    local metrics = ppo.update(models.actor, models.critic, episodes, run.config.ppo, step)
+    local metrics = ppo.update(models.actor, models.critic, episodes, numbers, step)
     metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
     for name, value in pairs(facts) do
       metrics[name] = value
