@@ -1,5 +1,5 @@
 -- Makes the small base model that the CPU target ships with (scripts/policies/tiny): a tokenizer and a decoder,
--- supervised on answers of a teacher that errs on purpose, so that about a third of its first answers is right.
+-- supervised on answers of a teacher that errs on purpose, so that a fifth to two fifths of its first answers are right.
 --
 -- A departure from the paper, which begins with a model that can write kernels already. Without one, reinforcement has
 -- nothing to reinforce: every answer scores -1.

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "host/base/defer.h"
 #include "host/base/sha256.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
@@ -92,13 +93,18 @@ Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
     return known;
   }
   opening_.insert(hash);
+  const Defer opened([&] {  // also when opening raises: others wait for it
+    if (!lock.owns_lock()) {
+      lock.lock();
+    }
+    opening_.erase(hash);
+    opened_.notify_all();
+  });
   lock.unlock();
   Result<Zygote*> zygote = tasks();
   Result<std::shared_ptr<Session>> made =
       zygote ? Session::open(**zygote, source) : Result<std::shared_ptr<Session>>(zygote.failure());
   lock.lock();
-  opening_.erase(hash);
-  opened_.notify_all();
   if (made) {
     keep(*made);
   }

@@ -3,28 +3,21 @@
 -- reading the weights and all keys and values once a step sets, and on a card beside Hugging Face's generate and the same
 -- step out of PyTorch's own kernels (generate_reference.py).
 local args = require "lib.args"
-local fs = require "khost.fs"
-local json = require "khost.json"
 local log = require "khost.log"
-local machine = require "khost.machine"
 local sched = require "khost.sched"
+local smollm2 = require "tests.bench.smollm2"
 local trainer = require "khost.trainer"
 
-local CARD = fs.exists("/dev/nvidiactl")
-local OPTIONS = {
-  { name = "--model", kind = "text", help = "a model folder; SmolLM2-135M's shape with random weights when absent" },
-  { name = "--device", kind = "text", default = CARD and "cuda" or "cpu", help = "cpu or cuda" },
+local CARD = smollm2.card
+local OPTIONS = smollm2.options {
   { name = "--batch", kind = "number", default = CARD and 256 or 8, help = "sequences at once" },
   { name = "--prompt", kind = "number", default = CARD and 256 or 64, help = "tokens of a prompt" },
   { name = "--new", kind = "number", default = CARD and 128 or 32, help = "tokens drawn for each" },
-  { name = "--dtype", kind = "text", default = CARD and "bf16" or "fp32", help = "fp32 or bf16" },
   { name = "--runs", kind = "number", default = CARD and 5 or 1, help = "timed runs; the median is printed" },
   { name = "--threads", kind = "number", default = 2, help = "threads of tensor work" },
   { name = "--bandwidth", kind = "number", help = "GB/s of the memory, for the floor; measured on a card, else 20" },
-  { name = "--alone", kind = "flag", help = "without the numbers of others" },
 }
-local SMOLLM2 = { vocabulary = 49152, width = 576, layers = 30, heads = 9, kv_heads = 3, head_width = 64, mlp_width = 1536,
-  positions = 2048, rope_theta = 100000 }
+local SMOLLM2 = smollm2.shape(2048)
 
 -- Seconds, tokens and engine steps of `new` tokens for each prompt.
 local function draw(policy, prompts, new)
@@ -48,18 +41,10 @@ local function prompts_of(options, salt)
   return prompts
 end
 
-local function median(values)
-  table.sort(values)
-  return values[math.floor(#values / 2) + 1]
-end
-
 -- The same work in other programs, on the same card.
 local function reference(options)
-  local given = { batch = options.batch, prompt = options.prompt, new = options.new }
-  for key, value in pairs(SMOLLM2) do given[key] = value end
-  local ran = assert(machine.run({ fs.env("KHOST_PYTHON") or "python3",
-    fs.root() .. "/tests/bench/generate_reference.py", json.encode(given) }, { timeout_s = 600, output_bytes = 65536 }))
-  return ran.code == 0 and json.decode(ran.output:match("{[^\n]*}%s*$")) or error(ran.output)
+  return smollm2.reference("generate_reference.py", SMOLLM2, { batch = options.batch, prompt = options.prompt,
+    new = options.new }, 600)
 end
 
 local function run(list)
@@ -75,7 +60,7 @@ local function run(list)
     all, tokens, steps = draw(policy, prompts_of(options, 2 * salt + 1), options.new)
     if salt > 1 or options.runs == 1 then read_s[#read_s + 1], all_s[#all_s + 1] = read, all end
   end
-  local read, all = median(read_s), median(all_s)
+  local read, all = smollm2.median(read_s), smollm2.median(all_s)
   local decode_s = all - read
   local step_s = decode_s / (options.new - 1)
   local rate = (tokens - options.batch) / decode_s

@@ -2,31 +2,24 @@
 -- on the card where there is one, there beside a step of Hugging Face's model and a PPO step written by hand with it
 -- (train_reference.py). Model FLOPs are 6 a parameter and token, attention left out; the share of peak needs --peak.
 local args = require "lib.args"
-local fs = require "khost.fs"
-local json = require "khost.json"
 local log = require "khost.log"
-local machine = require "khost.machine"
 local sched = require "khost.sched"
+local smollm2 = require "tests.bench.smollm2"
 local trainer = require "khost.trainer"
 
-local CARD = fs.exists("/dev/nvidiactl")
-local OPTIONS = {
-  { name = "--model", kind = "text", help = "a model folder; SmolLM2-135M's shape with random weights when absent" },
-  { name = "--device", kind = "text", default = CARD and "cuda" or "cpu", help = "cpu or cuda" },
+local CARD = smollm2.card
+local OPTIONS = smollm2.options {
   { name = "--tokens", kind = "number", default = CARD and 16384 or 1024, help = "tokens of a step" },
   { name = "--length", kind = "number", default = CARD and 512 or 256, help = "tokens of a trajectory" },
   { name = "--pack", kind = "number", default = CARD and 16384 or 1024, help = "tokens of a forward and backward pass" },
   { name = "--steps", kind = "number", default = CARD and 10 or 2, help = "timed steps; the median is printed" },
-  { name = "--dtype", kind = "text", default = CARD and "bf16" or "fp32", help = "fp32 or bf16" },
   { name = "--recompute", kind = "flag", help = "compute layers again in the backward pass" },
   { name = "--threads", kind = "number", default = CARD and 8 or 2, help = "threads of tensor work" },
   { name = "--peak", kind = "number", default = CARD and 989 or nil,
     help = "peak of the machine in TFLOP/s, for the share that is reached; an H100 in bf16 has 989" },
-  { name = "--alone", kind = "flag", help = "without the numbers of others" },
   { name = "--compiled", kind = "flag", help = "also of Hugging Face's model compiled, which takes minutes" },
 }
-local SMOLLM2 = { vocabulary = 49152, width = 576, layers = 30, heads = 9, kv_heads = 3, head_width = 64, mlp_width = 1536,
-  positions = 8192, rope_theta = 100000 }
+local SMOLLM2 = smollm2.shape(8192)
 
 local function episodes_of(options)
   local episodes = {}
@@ -48,18 +41,13 @@ local function timed(steps, fn)
     fn()
     if step > 2 or steps < 3 then times[#times + 1] = sched.now() - begin end
   end
-  table.sort(times)
-  return times[math.floor(#times / 2) + 1]
+  return smollm2.median(times)
 end
 
 -- Seconds a step of the same work in other programs, on the same card.
 local function reference(options)
-  local given = { batch = options.tokens / options.length, length = options.length, steps = options.steps,
-    compiled = options.compiled, ppo = true }
-  for key, value in pairs(SMOLLM2) do given[key] = value end
-  local ran = assert(machine.run({ fs.env("KHOST_PYTHON") or "python3", fs.root() .. "/tests/bench/train_reference.py",
-    json.encode(given) }, { timeout_s = 900, output_bytes = 1e6 }))
-  return ran.code == 0 and json.decode(ran.output:match("{[^\n]*}%s*$")) or error(ran.output)
+  return smollm2.reference("train_reference.py", SMOLLM2, { batch = options.tokens / options.length,
+    length = options.length, steps = options.steps, compiled = options.compiled, ppo = true }, 900)
 end
 
 local function run(list)
