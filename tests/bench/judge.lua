@@ -8,6 +8,7 @@ local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
 local judge = require "khost.judge"
 local log = require "khost.log"
+local progress = require "khost.progress"
 local sched = require "khost.sched"
 
 local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda" } }
@@ -83,11 +84,14 @@ local function mixed(process, count, jobs, names, timed_only)
     bodies[i] = body_of(i, names, timed_only)
   end
   local exclusive, by_status, begin = {}, {}, sched.now()
+  local bar = progress.begin(timed_only and "timed" or "RL mix", count)
   sched.map(bodies, function(body)
     local verdict = assert(process:request("evaluate", body))
     by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
     exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
+    bar:add(1)
   end, { limit = jobs + 1 })
+  bar:finish()
   local seconds, parts = sched.now() - begin, {}
   for status, number in pairs(by_status) do
     parts[#parts + 1] = ("%d %s"):format(number, status)
@@ -113,6 +117,7 @@ end
 
 local function equal_programs(process, pairs_wanted)
   local faster, void, ratios, slack, brackets = 0, 0, {}, 0, 0
+  local bar = progress.begin("A/A", pairs_wanted)
   for i = 1, pairs_wanted do
     local body = fixtures.request("good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
     body.against = "self"
@@ -125,7 +130,9 @@ local function equal_programs(process, pairs_wanted)
       slack = verdict.slack_s
       brackets = brackets + #verdict.evidence.brackets.self
     end
+    bar:add(1, { faster = faster, void = void })
   end
+  bar:finish()
   log.print(("A/A, %d verdicts    %d called faster, %d not judged; ratio 1 %% %.3f, median %.3f, 99 %% %.3f; "
     .. "%.1f brackets each; slack %.0f us"):format(pairs_wanted, faster, void, quantile(ratios, 0.01),
     quantile(ratios, 0.5), quantile(ratios, 0.99), brackets / math.max(1, #ratios), slack * 1e6))
