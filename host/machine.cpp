@@ -84,8 +84,26 @@ Json machine_facts(const std::string& path) {
   return facts;
 }
 
+void ProgramStop::ask() {
+  const std::scoped_lock lock(mutex_);
+  asked_ = true;
+  if (pid_ != 0) {
+    kill(-pid_, SIGKILL);
+    siginfo_t info;
+    // Looks without reaping, which is the running thread's to do: it needs the lock for it, so `pid_` stays ours.
+    while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+  }
+}
+
+bool ProgramStop::asked() const {
+  const std::scoped_lock lock(mutex_);
+  return asked_;
+}
+
 Result<ProgramResult> run_program(const std::vector<std::string>& argv, const ProgramOptions& options,
-                                  const std::shared_ptr<std::atomic<bool>>& stop) {
+                                  const std::shared_ptr<ProgramStop>& stop_or_none) {
+  const std::shared_ptr<ProgramStop> stop = stop_or_none ? stop_or_none : std::make_shared<ProgramStop>();
   if (argv.empty()) {
     return Failure{"no program was named", "bad_input"};
   }
@@ -113,22 +131,39 @@ Result<ProgramResult> run_program(const std::vector<std::string>& argv, const Pr
   }
   pointers.push_back(nullptr);
   pid_t pid = 0;
-  int error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes, pointers.data(), environ);
+  int error = ECANCELED;
+  {
+    const std::scoped_lock lock(stop->mutex_);
+    if (!stop->asked_) {
+      error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes, pointers.data(), environ);
+      stop->pid_ = error == 0 ? pid : 0;
+    }
+  }
   close(ends[1]);
+  if (error == ECANCELED) {
+    return Failure{"stopped before '" + argv[0] + "' was started", "cancelled"};
+  }
   if (error != 0) {
     return Failure{"cannot start '" + argv[0] + "': " + strerror(error), "io"};
   }
   ProgramResult result;
   const double begin = now_s();
   bool timed_out = false, killed = false;
-  // Kills the group, once, when its time is over or somebody said stop.
+  // Kills the group, once, when its time is over.
   auto over = [&] {
     timed_out = timed_out || now_s() - begin > options.timeout_s;
-    if (!killed && (timed_out || (stop && *stop))) {
+    if (timed_out && !killed) {
       kill(-pid, SIGKILL);
       killed = true;
     }
-    return killed;
+    return killed || stop->asked();
+  };
+  int status = 0;
+  auto reaped = [&] {
+    const std::scoped_lock lock(stop->mutex_);
+    const bool gone = waitpid(pid, &status, WNOHANG) != 0;
+    stop->pid_ = gone ? 0 : pid;
+    return gone;
   };
   char block[4096];
   while (!over()) {
@@ -143,9 +178,8 @@ Result<ProgramResult> run_program(const std::vector<std::string>& argv, const Pr
     size_t room = options.output_bytes - std::min(options.output_bytes, result.output.size());
     result.output.append(block, std::min(static_cast<size_t>(std::max<ssize_t>(n, 0)), room));
   }
-  int status = 0;
   // The output may end before the program does.
-  while (waitpid(pid, &status, WNOHANG) == 0) {
+  while (!reaped()) {
     over();
     usleep(2000);
   }

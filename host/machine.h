@@ -2,8 +2,10 @@
 // candidate's code is ever run through here.
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,25 @@ struct ProgramResult {
   double wall_s = 0;
 };
 
-// Blocking, from any thread. Fails with io when the program cannot be started; `stop` set by another thread kills
-// its process group.
+// The handle by which another thread ends a program. One serves one run.
+class ProgramStop {
+ public:
+  // Kills the program's process group and returns when the program itself is dead: its files, sockets and locks are
+  // free by then. A program that was not started yet never is. May be called more than once.
+  void ask();
+  bool asked() const;
+
+ private:
+  friend Result<ProgramResult> run_program(const std::vector<std::string>&, const ProgramOptions&,
+                                           const std::shared_ptr<ProgramStop>&);
+  mutable std::mutex mutex_;
+  bool asked_ = false;
+  pid_t pid_ = 0;  // while it runs and was not reaped
+};
+
+// Blocking, from any thread. Fails with io when the program cannot be started, with cancelled when `stop` was asked
+// before that.
 Result<ProgramResult> run_program(const std::vector<std::string>& argv, const ProgramOptions& options,
-                                  const std::shared_ptr<std::atomic<bool>>& stop = nullptr);
+                                  const std::shared_ptr<ProgramStop>& stop = nullptr);
 
 }  // namespace khost

@@ -27,8 +27,8 @@ Json facts(lua_State* L, std::optional<std::string> path) {
 }
 
 void run(lua::Resume<ProgramResult> done, lua_State* L, std::vector<std::string> argv, ProgramOptions options) {
-  auto stop = std::make_shared<std::atomic<bool>>(false);
-  done.on_cancel([stop] { *stop = true; });
+  auto stop = std::make_shared<ProgramStop>();
+  done.on_cancel([stop] { stop->ask(); });
   boost::asio::post(Host::of(L).pool(), [done, argv = std::move(argv), options, stop] {
     auto result = run_program(argv, options, stop);
     if (result) {

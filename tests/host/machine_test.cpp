@@ -49,14 +49,22 @@ TEST_CASE("output beyond the limit is dropped, not kept") {
 }
 
 TEST_CASE("another thread can stop a program") {
-  auto stop = std::make_shared<std::atomic<bool>>(false);
+  auto stop = std::make_shared<ProgramStop>();
   std::thread stopper([stop] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    *stop = true;
+    stop->ask();
   });
   auto result = run_program({"sleep", "30"}, {}, stop);
   stopper.join();
   REQUIRE(result);
   CHECK(result->code == 128 + 9);
   CHECK(result->wall_s < 5);
+}
+
+TEST_CASE("a program that was stopped before its start never starts") {
+  auto stop = std::make_shared<ProgramStop>();
+  stop->ask();
+  auto result = run_program({"sleep", "30"}, {}, stop);
+  REQUIRE_FALSE(static_cast<bool>(result));
+  CHECK(result.failure().code == "cancelled");
 }

@@ -1,4 +1,5 @@
 -- khost.machine: facts, and programs of this machine.
+local fs = require "khost.fs"
 local machine = require "khost.machine"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
@@ -31,6 +32,18 @@ function spec.a_cancelled_run_ends_its_program()
   t.expect(result, nil)
   t.expect(code, "timeout")
   t.is_true(sched.now() - begin < 5)
+end
+
+function spec.a_cancelled_run_returns_when_its_program_is_dead()
+  local path = ("/tmp/khost-machine-spec-%d"):format(math.floor(sched.now() * 1e6))
+  local running = sched.spawn(machine.run, { "sh", "-c", ('echo $$ > "%s"; exec sleep 30'):format(path) })
+  t.eventually(function() return (fs.read(path) or ""):find "\n" end, 10)
+  local pid = fs.read(path):match "%d+"
+  running:cancel()
+  running:wait()
+  local state = (fs.read("/proc/" .. pid .. "/stat") or "Z"):match "%u" -- gone, or dead and not reaped yet
+  assert(fs.remove_tree(path))
+  t.expect(state, "Z")
 end
 
 return spec
