@@ -108,4 +108,19 @@ function spec.the_same_seed_plants_the_same_mistakes()
   t.expect(draw(), draw())
 end
 
+function spec.a_repeated_kernel_runs_its_rows_the_number_of_times_asked_for()
+  local chain = graph { { op = "relu", inputs = { "x" } }, { op = "add", inputs = { "t1", -0.5 } } }
+  local got = expert.repeated(chain, "fast", 2.25)[expert.PATH]
+  t.is_true(got:find("__attribute__((noipa)) static int once(const float* x, float* out, long n) {", 1, true), got)
+  t.is_true(got:find("for (int i = 0; i < 2; i++) once(x, out, n);", 1, true), got)
+  t.is_true(got:find("n = static_cast<long>(0.2500 * static_cast<double>(n));\n  return once(x, out, n);", 1, true), got)
+  t.expect(select(2, got:gsub("KHOST_EXPORT", "")), 1)
+end
+
+function spec.a_repeated_reduction_counts_rows()
+  local softmax = graph { { op = "softmax", inputs = { "x" }, attributes = { dim = -1 } } }
+  local got = expert.repeated(softmax, "fast", 1.5)[expert.PATH]
+  t.is_true(got:find("rows = static_cast<long>(0.5000 * static_cast<double>(rows));", 1, true), got)
+end
+
 return spec
