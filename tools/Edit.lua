@@ -6,13 +6,9 @@ local tools = require "agent.tools"
 local AROUND = 3
 
 local function run(context, arguments)
-  local path, why, label = files.resolve(arguments.file_path)
+  local path, why, label = files.target(context, arguments.file_path)
   if not path then
     return nil, why, label
-  end
-  local ok, message, refused = files.writable(context, path)
-  if not ok then
-    return nil, message, refused
   end
   local text, problem, reason = files.current(context, path)
   if not text then

@@ -14,13 +14,9 @@ local function start_text(context, path, edits)
 end
 
 local function run(context, arguments)
-  local path, why, label = files.resolve(arguments.file_path)
+  local path, why, label = files.target(context, arguments.file_path)
   if not path then
     return nil, why, label
-  end
-  local ok, message, refused = files.writable(context, path)
-  if not ok then
-    return nil, message, refused
   end
   local edits = arguments.edits
   if #edits == 0 then

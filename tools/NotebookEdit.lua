@@ -89,13 +89,9 @@ local function is_notebook(value)
 end
 
 local function run(context, arguments)
-  local path, why, label = files.resolve(arguments.notebook_path)
+  local path, why, label = files.target(context, arguments.notebook_path)
   if not path then
     return nil, why, label
-  end
-  local ok, message, refused = files.writable(context, path)
-  if not ok then
-    return nil, message, refused
   end
   local text, problem, reason = files.current(context, path)
   if not text then

@@ -4,13 +4,9 @@ local files = require "agent.tool_files"
 local tools = require "agent.tools"
 
 local function run(context, arguments)
-  local path, why, label = files.resolve(arguments.file_path)
+  local path, why, label = files.target(context, arguments.file_path)
   if not path then
     return nil, why, label
-  end
-  local ok, message, refused = files.writable(context, path)
-  if not ok then
-    return nil, message, refused
   end
   local exists = context.workspace:entry(path) ~= nil
   if exists then

@@ -91,13 +91,16 @@ local function fits(token, byte)
   return token == byte
 end
 
-local function part_matches(tokens, name)
+-- Whether the parts of a pattern, among them wildcards for any number of things, cover all `count` things;
+-- `covers(part, k)` says it of one part and the k-th thing. Only the last wildcard is ever tried again with one more,
+-- as with "*" in a shell: the time is bounded.
+local function match_all(parts, wildcard, count, covers)
   local i, k, star, tried = 1, 1, nil, nil
-  while k <= #name do
-    if tokens[i] == "*" then
+  while k <= count do
+    if parts[i] == wildcard then
       star, tried = i, k
       i = i + 1
-    elseif tokens[i] and fits(tokens[i], name:byte(k)) then
+    elseif parts[i] and covers(parts[i], k) then
       i, k = i + 1, k + 1
     elseif star then
       tried = tried + 1
@@ -106,32 +109,18 @@ local function part_matches(tokens, name)
       return false
     end
   end
-  while tokens[i] == "*" do
-    i = i + 1
-  end
-  return i > #tokens
-end
-
--- Only the last "**" is ever tried again with one name more, as with "*" in a shell: the time is bounded.
-local function match_parts(parts, names)
-  local i, k, star, tried = 1, 1, nil, nil
-  while k <= #names do
-    if parts[i] == "**" then
-      star, tried = i, k
-      i = i + 1
-    elseif parts[i] and part_matches(parts[i], names[k]) then
-      i, k = i + 1, k + 1
-    elseif star then
-      tried = tried + 1
-      i, k = star + 1, tried
-    else
-      return false
-    end
-  end
-  while parts[i] == "**" do
+  while parts[i] == wildcard do
     i = i + 1
   end
   return i > #parts
+end
+
+local function part_matches(tokens, name)
+  return match_all(tokens, "*", #name, function(token, k) return fits(token, name:byte(k)) end)
+end
+
+local function match_parts(parts, names)
+  return match_all(parts, "**", #names, function(part, k) return part_matches(part, names[k]) end)
 end
 
 --- A glob made ready for match: *, **, ?, [abc], {a,b}.

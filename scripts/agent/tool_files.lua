@@ -65,17 +65,24 @@ function files.current(context, path)
   return text
 end
 
---- Refuses what belongs to the task.
----@return boolean|nil, string?, string?
-function files.writable(context, path)
-  if path == "" then
+--- The path, relative to the workspace, of a file that the agent may write: not one that belongs to the task. Or nil,
+--- message, label.
+---@param context table
+---@param path string absolute, or relative to the workspace
+---@return string|nil, string?, string?
+function files.target(context, path)
+  local relative, why, label = files.resolve(path)
+  if not relative then
+    return nil, why, label
+  end
+  if relative == "" then
     return nil, "a file is needed, not the workspace itself", "bad_path"
   end
-  if context.workspace:protected(path) then
+  if context.workspace:protected(relative) then
     return nil, ("%s/%s is protected: the task's files, the skill and its utilities stay as they are; "
-      .. "write in kernels/ and model_new.py"):format(INSIDE, path), "protected"
+      .. "write in kernels/ and model_new.py"):format(INSIDE, relative), "protected"
   end
-  return true
+  return relative
 end
 
 --- Writes and remembers.
