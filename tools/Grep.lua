@@ -6,6 +6,7 @@ local ignore = require "agent.ignore"
 local tools = require "agent.tools"
 
 local MOST = 100
+local MOST_BYTES = 30000
 local TYPES = {
   c = { "c", "h" }, cpp = { "cpp", "cc", "cxx", "hpp", "hh", "h" }, cuda = { "cu", "cuh" }, py = { "py" },
   md = { "md" }, json = { "json" }, txt = { "txt" },
@@ -73,7 +74,7 @@ local function content(context, arguments, found)
         end
         local mark = hit[i] and ":" or "-"
         local shown = arguments["-n"] == false and "" or i .. mark
-        out[#out + 1] = ("/workspace/%s%s%s%s"):format(file.path, mark, shown, lines[i])
+        out[#out + 1] = ("/workspace/%s%s%s%s"):format(file.path, mark, shown, files.cut(lines[i]))
         last = i
       end
     end
@@ -110,7 +111,7 @@ local function run(context, arguments)
   if total > most then
     out[#out + 1] = ("[%d of %d lines]"):format(most, total)
   end
-  return #out > 0 and table.concat(out, "\n") or "[no matches]"
+  return #out > 0 and files.shorten(context, table.concat(out, "\n"), MOST_BYTES, "grep") or "[no matches]"
 end
 
 return tools.define {

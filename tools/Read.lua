@@ -4,7 +4,6 @@ local files = require "agent.tool_files"
 local tools = require "agent.tools"
 
 local MOST_LINES = 2000
-local MOST_COLUMNS = 2000
 local MOST_BYTES = 50000
 
 local function listing(context, path)
@@ -17,15 +16,6 @@ local function listing(context, path)
     names[i] = "/workspace/" .. found[i].path
   end
   return nil, "that is a folder; files in it:\n" .. table.concat(names, "\n"), "is_folder"
-end
-
--- Cut before the limit, but not inside a character.
-local function cut(line)
-  local stop = MOST_COLUMNS
-  while stop > 0 and line:byte(stop + 1) and line:byte(stop + 1) >= 128 and line:byte(stop + 1) < 192 do
-    stop = stop - 1
-  end
-  return line:sub(1, stop) .. (" ... [%d more bytes]"):format(#line - stop)
 end
 
 local function run(context, arguments)
@@ -61,7 +51,7 @@ local function run(context, arguments)
   local last = math.min(#lines, first + math.min(arguments.limit or MOST_LINES, MOST_LINES) - 1)
   local shown, bytes = {}, 0
   for i = first, last do
-    local line = #lines[i] > MOST_COLUMNS and cut(lines[i]) or lines[i]
+    local line = files.cut(lines[i])
     bytes = bytes + #line + 8
     if bytes > MOST_BYTES and i > first then
       last = i - 1

@@ -6,6 +6,7 @@ local sandbox = require "khost.sandbox"
 local files = {}
 
 local INSIDE = "/workspace"
+local MOST_COLUMNS = 2000
 
 local MAGIC = {
   { "\127ELF", "ELF" }, { "\137PNG", "PNG" }, { "%PDF", "PDF" }, { "PK\3\4", "zip" },
@@ -103,6 +104,20 @@ function files.lines(text)
     lines[#lines + 1] = line
   end
   return text == "" and {} or lines
+end
+
+--- One line as it is shown: a long one is cut before the limit, but not inside a character.
+---@param line string
+---@return string
+function files.cut(line)
+  if #line <= MOST_COLUMNS then
+    return line
+  end
+  local stop = MOST_COLUMNS
+  while stop > 0 and line:byte(stop + 1) >= 128 and line:byte(stop + 1) < 192 do
+    stop = stop - 1
+  end
+  return line:sub(1, stop) .. (" ... [%d more bytes]"):format(#line - stop)
 end
 
 --- Text of at most so many bytes: when it is longer, its head and its tail with a notice between them, and all of it in

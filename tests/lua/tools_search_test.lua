@@ -22,6 +22,20 @@ function spec.b19_answers_are_sorted_by_path_and_need_no_other_program()
   end)
 end
 
+function spec.b10_long_lines_and_many_of_them_do_not_flood_the_context()
+  within(function(call, context)
+    local line = ("needle "):rep(1000)
+    context.workspace:put("kernels/long.cu", (line .. "\n"):rep(200))
+    local one = call("Grep", { pattern = "needle", output_mode = "content", head_limit = 1 })
+    has(one, "[5000 more bytes]")
+    t.is_true(#one.text < 2200, #one.text)
+    local all = call("Grep", { pattern = "needle", output_mode = "content", head_limit = 1e9 })
+    t.is_true(#all.text < 32000, #all.text)
+    local path = all.text:match "%[all of it: /workspace/([^%]]+)%]"
+    t.is_true(#context.workspace:read(path) > 200 * 2000)
+  end)
+end
+
 function spec.b19_what_gitignore_names_is_left_out()
   within(function(call, context)
     local function put(path) context.workspace:put(path, "needle\n") end
