@@ -9,6 +9,7 @@
 
 #include "host/config/nearest.h"
 #include "host/host.h"
+#include "sandbox/workspace_home.h"
 
 namespace {
 
@@ -88,6 +89,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  khost::sandbox::keep_mounts_private();
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::exception& error) {

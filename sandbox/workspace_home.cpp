@@ -1,6 +1,7 @@
 #include "sandbox/workspace_home.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -62,14 +63,22 @@ void remove_owner(const fs::path& folder) {
 struct Owner {
   std::string folder;
   Fd lock;
+  pid_t pid = 0;
+
+  // A process that is killed leaves both to the next one's sweep. A forked child is not the owner.
+  ~Owner() {
+    if (pid == getpid()) {
+      remove_owner(folder);
+      unlink((folder + ".lock").c_str());
+    }
+  }
 };
 
 Result<std::string> owner_folder() {
   static std::mutex mutex;
   static Owner owner;
-  static pid_t owner_pid = 0;
   const std::lock_guard guard(mutex);
-  if (owner_pid == getpid()) {
+  if (owner.pid == getpid()) {
     return owner.folder;
   }
   const std::string base = base_folder();
@@ -86,11 +95,17 @@ Result<std::string> owner_folder() {
   }
   owner.folder = folder;
   owner.lock = std::move(lock);
-  owner_pid = getpid();
+  owner.pid = getpid();
   return folder;
 }
 
 }  // namespace
+
+void keep_mounts_private() {
+  if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0) {
+    mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr);
+  }
+}
 
 void sweep_homes() {
   std::error_code error;

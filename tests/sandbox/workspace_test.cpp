@@ -12,6 +12,7 @@
 
 #include "sandbox/jail/jail.h"
 #include "sandbox/workspace_home.h"
+#include "tests/host/child.h"
 
 using namespace khost;
 using namespace khost::sandbox;
@@ -173,4 +174,22 @@ TEST_CASE("workspaces of a killed process are swept by the next") {
   CHECK(!fs::exists(text));
   close(ends[0]);
   close(ends[1]);
+}
+
+TEST_CASE("workspaces: a program that ends leaves no folder and no lock behind") {
+  const fs::path folder = fs::temp_directory_path() / ("khost-workspaces-" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::ofstream(folder / "makes.lua") << R"lua(
+    local function run()
+      assert(require("khost.sandbox").workspace(nil, { files = { ["a.txt"] = "a" } }))
+      return 0
+    end
+    return { name = "makes", summary = "a workspace", options = {}, run = run })lua";
+  khost::tests::Child child({self_directory() + "/khost", (folder / "makes.lua").string()},
+                    {{"KHOST_ROOT", KHOST_SOURCE_DIR}, {"KHOST_WORKSPACES", (folder / "homes").string()}});
+  CHECK_MESSAGE(child.wait(30) == 0, child.text());
+  REQUIRE(fs::exists(folder / "homes"));
+  CHECK(fs::is_empty(folder / "homes"));
+  fs::remove_all(folder);
 }
