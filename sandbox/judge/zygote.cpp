@@ -187,9 +187,10 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     spec.devices = gpu->devices;
     spec.allow_memfd = true;
     spec.readable_prefixes.insert(spec.readable_prefixes.end(), gpu->prefixes.begin(), gpu->prefixes.end());
-    const std::string side = sandbox::self_directory() + "/libkhost_subject_cuda.so";
-    if (fs::exists(side)) {
-      spec.readable_prefixes.push_back(side);
+    for (const char* file : {"/libkhost_subject_cuda.so", "/libkhost_profiler.so"}) {
+      if (const std::string side = sandbox::self_directory() + file; fs::exists(side)) {
+        spec.readable_prefixes.push_back(side);
+      }
     }
     spec.environment.erase("CUDA_VISIBLE_DEVICES");
     // Triton asks ldconfig for the driver otherwise; torch asks CUDA for devices, which poisons forks.

@@ -2,6 +2,7 @@
 // difference is where the memory lies (the judge's, imported) and how a call is acknowledged (cuda_turn.h).
 //
 //   khost-subject-cuda --control FD --plan FD --library FD_OR_PATH --inputs FD BYTES --state FD BYTES --outputs FD BYTES
+//                      [--profile FD LIBRARY CUPTI]
 //
 // Exit status: 0 told to leave, 2 misuse, 3 the set-up failed (the control page says why).
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/profiler/inject.h"
 #include "sandbox/subject/cuda_driver.h"
 #include "sandbox/subject/cuda_turn.h"
 #include "sandbox/subject/player.h"
@@ -95,6 +97,10 @@ class Stage {
   explicit Stage(void* page) : page_(*static_cast<ControlPage*>(page)), words_(*device_words(page)) {}
 
   Status set_up(const Options& options) {
+    if (const auto profile = options.find("--profile"); profile != options.end() && profile->second.size() == 3) {
+      const std::vector<std::string>& words = profile->second;
+      profiler_.open(std::atoi(words[0].c_str()), words[1].c_str(), words[2].c_str());  // before the device
+    }
     if (Status status = use_device(0); !status) {
       return status;
     }
@@ -151,7 +157,7 @@ class Stage {
   void serve() {
     for (std::uint32_t seq = kReady + 1; wait_go(page_, seq); seq++) {
       const auto form = static_cast<Form>(__atomic_load_n(&words_.form, __ATOMIC_ACQUIRE));
-      acknowledge(page_, seq, form == Form::queued ? queue(seq) : play());
+      acknowledge(page_, seq, form == Form::queued ? queue(seq) : profiler_ ? profiled(seq) : play());
     }
   }
 
@@ -177,6 +183,15 @@ class Stage {
     return result == CUDA_SUCCESS ? 0 : failed(result);
   }
 
+  // All streams are over when the records are collected.
+  std::uint32_t profiled(std::uint32_t seq) {
+    profiler_.begin(seq);
+    const std::uint32_t code = play();
+    const CUresult result = (*driver())->synchronize();
+    profiler_.end();
+    return code != 0 ? code : result == CUDA_SUCCESS ? 0 : failed(result);
+  }
+
   std::uint32_t queue(std::uint32_t seq) {
     const Driver& d = **driver();
     const CUdeviceptr words = page_on_device_ + kDeviceWordsOffset;
@@ -196,6 +211,7 @@ class Stage {
   CUstream stream_ = nullptr;
   Handles handles_;
   std::unique_ptr<Player> player_;
+  profiler::Injected profiler_;
 };
 
 int misuse(const std::string& what) {

@@ -35,10 +35,14 @@ Result<Json> Evaluation::run() {
   for (const Step& step :
        {Step{"task", &Evaluation::open_task, true}, Step{"build", &Evaluation::build_kernels, false},
         Step{"plan", &Evaluation::make_plan, false}, Step{"verify", &Evaluation::verify, true},
-        Step{"time", &Evaluation::time, true}}) {
+        Step{"time", &Evaluation::time, true}, Step{"profile", &Evaluation::profile, true}}) {
     if (step.run == &Evaluation::time && !measured) {
       break;
     }
+    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || !request_.value("kernels", true))) {
+      break;
+    }
+    const bool alone = step.run == &Evaluation::time || step.run == &Evaluation::profile;
     std::unique_lock right(gpu_.mutex_, std::defer_lock);
     if (step.on_device) {
       right.lock();
@@ -47,8 +51,7 @@ Result<Json> Evaluation::run() {
     verdict_.stage = step.name;
     if (step.on_device) {
       // Verification leaves the device to others' shared work; timing needs it alone.
-      const Lease::Guard guard =
-          lease->acquire(step.run == &Evaluation::time ? Lease::Mode::exclusive : Lease::Mode::shared);
+      const Lease::Guard guard = lease->acquire(alone ? Lease::Mode::exclusive : Lease::Mode::shared);
       const auto held = Steady::now();
       const Status opened = gpu_.open();
       passed = opened ? (this->*step.run)() : void_for(step.name, opened.failure());

@@ -14,6 +14,8 @@
 
 namespace khost::judge::gpu {
 
+struct ProfilerPlace;
+
 inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is timed
 
 class Evaluation {
@@ -27,6 +29,8 @@ class Evaluation {
   bool make_plan();
   bool verify();
   bool time();
+  bool profile();
+  void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   bool void_for(const char* stage, const Failure& failure);
   std::unique_ptr<Candidate> fresh(const char* stage);
   bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
@@ -56,6 +60,8 @@ class Evaluation {
   double longest_call_s_ = 0;  // of the verification, by the host's clock
   std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
+  Json kernels_;              // of a profile, for readers
+  std::string kernels_text_;
 };
 
 }  // namespace khost::judge::gpu

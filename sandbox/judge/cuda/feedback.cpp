@@ -18,7 +18,12 @@ std::string line(const char* format, auto... values) {
 
 Json Evaluation::answer() const {
   const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
-  return answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
+  Json result =
+      answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
+  if (profiled && !kernels_.is_null()) {
+    result["profile"] = kernels_;
+  }
+  return result;
 }
 
 std::string Evaluation::verify_text() const {
@@ -57,7 +62,8 @@ std::string Evaluation::profile_text() const {
               gpu_.cost_.bandwidth * 1e-9, (in + written) / gpu_.cost_.bandwidth * 1e6);
   const auto samples = verdict_.evidence.at("samples").get<std::vector<double>>();
   out << line("%zu launchers a call, caches cold, spread of %zu calls %.1f %%; a time is certain to %.1f us\n",
-              plan_.launches.size(), samples.size(), 100 * spread(samples) / mine, slack * 1e6);
+              plan_.launches.size(), samples.size(), 100 * spread(samples) / mine, slack * 1e6)
+      << kernels_text_;
   return out.str();
 }
 

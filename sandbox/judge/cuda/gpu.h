@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/subject.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
+#include "sandbox/profiler/profile.h"
 
 namespace khost::judge {
 class Service;
@@ -24,6 +26,8 @@ struct Task {
   std::shared_ptr<Session> session;
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+  std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
+  std::optional<double> flops;
 };
 
 // What a window costs by itself, measured with subjects that launch nothing, and what an adversary gains.
@@ -59,6 +63,7 @@ class Gpu {
   std::unique_ptr<Zygote> zygote_;
   std::list<std::shared_ptr<Task>> tasks_;
   GpuCost cost_;
+  std::optional<profiler::Ceilings> ceilings_;  // once a profile asked for them
 };
 
 }  // namespace khost::judge::gpu

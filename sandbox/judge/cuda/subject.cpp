@@ -48,7 +48,7 @@ Candidate::~Candidate() {
 }
 
 Result<std::unique_ptr<Candidate>> Candidate::start(Device& device, const Session* session, const sandbox::Plan& plan,
-                                                    const std::string& library) {
+                                                    const std::string& library, const Profiling* profiling) {
   std::unique_ptr<Candidate> subject(new Candidate(device));
   subject->session_ = session;
   subject->plan_ = plan;
@@ -103,6 +103,15 @@ Result<std::unique_ptr<Candidate>> Candidate::start(Device& device, const Sessio
   }
   spec.readable_prefixes = access.prefixes;
   spec.readable_prefixes.push_back(program);
+  if (profiling != nullptr) {
+    spec.argv.insert(spec.argv.end(), {"--profile", std::to_string(inside), profiling->library, profiling->cupti});
+    spec.fds.push_back({profiling->page_fd, inside});
+    for (const std::string& path : {profiling->library, profiling->cupti}) {
+      if (path.rfind("/usr/", 0) != 0) {
+        spec.readable_prefixes.push_back(path);
+      }
+    }
+  }
   spec.devices = access.nodes;
   spec.environment = {{"LD_LIBRARY_PATH", access.library_path},
                       {"CUDA_MODULE_LOADING", "LAZY"},

@@ -16,11 +16,19 @@
 
 namespace khost::judge::gpu {
 
+// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees
+// them.
+struct Profiling {
+  int page_fd = -1;
+  std::string library, cupti;
+};
+
 class Candidate {
  public:
-  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject.
+  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject. With `profiling` the times
+  // of its calls mean nothing.
   static Result<std::unique_ptr<Candidate>> start(Device& device, const Session* session, const sandbox::Plan& plan,
-                                                  const std::string& library);
+                                                  const std::string& library, const Profiling* profiling = nullptr);
   ~Candidate();
   // Lays out what is compared with which set. Call once, before a call.
   Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);

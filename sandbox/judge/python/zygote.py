@@ -64,7 +64,7 @@ def error_of(error):
 
 def answer(request, fds, state, channel):
     kind = request["kind"]
-    on_device = kind == "baseline_cuda" or request.get("device", "cpu") != "cpu"
+    on_device = kind in ("baseline_cuda", "profile_cuda") or request.get("device", "cpu") != "cpu"
     regions = [] if on_device else [map_fd(fd) for fd in fds]  # a GPU's memory is no file
     if kind == "load":
         from reference import Session
@@ -87,6 +87,9 @@ def answer(request, fds, state, channel):
         from baselines_cuda import run
         run(request["baseline"], fds, lambda value: send(channel, value))
         os._exit(0)
+    if kind in ("profile_cuda", "ceilings_cuda"):
+        from profile_cuda import answer as profile
+        return profile(request, fds)
     if kind == "mixed":
         from questions import mixed
         return mixed(request, regions[0])

@@ -1,0 +1,36 @@
+// Kernel tables for a profile: processes started for that alone, with the profiler in them, none of them timed. What the
+// candidate's says is the candidate's word, for readers; no verdict is made of it. For whoever holds the device alone.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sandbox/judge/cuda/subject.h"
+#include "sandbox/profiler/profile.h"
+
+namespace khost::judge::gpu {
+
+// libkhost_profiler.so and CUPTI as a jail sees them.
+struct ProfilerPlace {
+  std::string library, cupti;
+};
+
+// host when one of them is not installed. `python`: the interpreter whose packages may bring CUPTI.
+Result<ProfilerPlace> find_profiler(const std::string& python);
+
+// The candidate's kernels, caches cold before each call; the sets' outputs are not looked at.
+Result<profiler::Side> profile_candidate(Device& device, const ProfilerPlace& place, const Session& session,
+                                         const sandbox::Plan& plan, const std::string& library, const Batch& batch);
+
+struct ProfiledBaseline {
+  profiler::Side side;
+  std::optional<double> flops;  // of products and convolutions in a call; eager only
+};
+
+// kind: eager or compile; the latter takes seconds, or up to a minute when nothing is cached.
+Result<ProfiledBaseline> profile_baseline(Device& device, const ProfilerPlace& place, Zygote& zygote,
+                                          const Session& session, const Batch& batch, const std::string& kind);
+
+profiler::Ceilings measure_ceilings(Device& device, Zygote& zygote);
+
+}  // namespace khost::judge::gpu
