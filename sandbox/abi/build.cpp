@@ -19,6 +19,7 @@
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
+#include "sandbox/abi/compiler.h"
 #include "sandbox/abi/nvcc.h"
 #include "sandbox/abi/precompiled.h"
 #include "sandbox/jail/jail.h"
@@ -31,7 +32,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
-constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
 constexpr const char* kFormat = "3";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
 
@@ -96,43 +96,6 @@ Result<Sources> take_sources(const BuildRequest& request) {
   return result;
 }
 
-// The installed toolkit lies in /usr/local/cuda, which a jail sees, wherever PATH points.
-std::string compiler_path(const std::string& target) {
-  if (target != "cuda") {
-    return "/usr/bin/g++";
-  }
-  const char* home = getenv("CUDA_HOME");
-  const std::string inside = std::string(home != nullptr ? home : "/usr/local/cuda") + "/bin/nvcc";
-  return access(inside.c_str(), X_OK) == 0 ? inside : "/usr/bin/nvcc";
-}
-
-// Version of the compiler and, for -march=native, the processor. Asked once per process.
-std::string machine_identity(const std::string& target) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  const std::lock_guard lock(mutex);
-  std::string& identity = known[target];
-  if (!identity.empty()) {
-    return identity;
-  }
-  JailSpec spec;
-  spec.name = "compiler";
-  spec.argv = {compiler_path(target), "--version"};
-  Result<Output> output = run_in_jail(spec, "", 20, 10000);
-  if (!output || output->exit.code != 0) {
-    return "";
-  }
-  std::string processor;
-  std::istringstream lines(read_file("/proc/cpuinfo").value_or(""));
-  for (std::string line; std::getline(lines, line) && !line.empty();) {
-    if (line.rfind("model name", 0) == 0 || line.rfind("flags", 0) == 0 || line.rfind("Features", 0) == 0) {
-      processor += line + "\n";
-    }
-  }
-  identity = output->out + processor;
-  return identity;
-}
-
 // What a precompiled header must have been made with.
 const std::vector<std::string> kCpuFlags = {"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC"};
 
@@ -178,44 +141,6 @@ std::string hash_of(const BuildRequest& request, const Sources& sources,
               {"target", request.target},
               {"machine", machine_identity(request.target)}};
   return sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
-std::string shortened(std::string text) {
-  for (const char* prefix : {"/build/", "/out/"}) {
-    for (std::size_t at; (at = text.find(prefix)) != std::string::npos;) {
-      text.erase(at, std::strlen(prefix));
-    }
-  }
-  if (text.size() <= kMostText) {
-    return text;
-  }
-  // Whole lines, unless one is longer than what may stay.
-  const std::size_t head_end = text.rfind('\n', kMostText / 2);
-  const std::size_t tail = text.find('\n', text.size() - kMostText / 2);
-  const std::string head = head_end == std::string::npos ? "" : text.substr(0, head_end + 1);
-  const std::string rest = tail == std::string::npos ? "" : text.substr(tail);
-  return head + "[" + std::to_string(text.size() - head.size() - rest.size()) + " bytes left out]" + rest;
-}
-
-// What the jail left: a regular file of sensible size, reached without following a link.
-Result<std::string> take_library(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) {
-    return errno_failure("the compiler left no library");
-  }
-  const Defer close_fd([fd] { close(fd); });
-  struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-      static_cast<std::size_t>(info.st_size) > kMostLibraryBytes) {
-    return Failure{"what the compiler left is no library, or larger than 256 MiB", "limit"};
-  }
-  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t have = 0;
-  for (ssize_t n; have < bytes.size() && (n = read(fd, bytes.data() + have, bytes.size() - have)) > 0;) {
-    have += static_cast<std::size_t>(n);
-  }
-  bytes.resize(have);
-  return bytes;
 }
 
 std::string cache_folder(const BuildRequest& request) {
@@ -304,7 +229,7 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
   if (output->exit.code != 0) {
     return Failure{text.empty() ? "the compiler died" : text, "build"};
   }
-  Result<std::string> library = take_library(out / kLibrary);
+  Result<std::string> library = take_file(out / kLibrary, kMostLibraryBytes);
   if (!library) {
     return library.failure();
   }
@@ -357,7 +282,7 @@ std::string default_cache_dir() {
   return (base / "khost" / "artefacts").string();
 }
 
-Result<std::string> abi_file(const std::string& path) {
+Result<std::string> own_file(const std::string& path) {
   std::vector<fs::path> roots;
   if (const char* root = getenv("KHOST_ROOT"); root != nullptr) {
     roots.emplace_back(root);
@@ -368,13 +293,14 @@ Result<std::string> abi_file(const std::string& path) {
   roots.emplace_back(KHOST_SOURCE_DIR);
 #endif
   for (const fs::path& root : roots) {
-    if (auto text = read_file(root / "skills/cpp-kernel/template" / path)) {
+    if (auto text = read_file(root / path)) {
       return std::move(*text);
     }
   }
-  return Failure{"skills/cpp-kernel/template/" + path + " is not found; set KHOST_ROOT to the source folder",
-                 "host"};
+  return Failure{path + " is not found; set KHOST_ROOT to the source folder", "host"};
 }
+
+Result<std::string> abi_file(const std::string& path) { return own_file("skills/cpp-kernel/template/" + path); }
 
 Result<Built> build(const BuildRequest& request) {
   if (request.target != "cpu" && request.target != "cuda") {

@@ -10,16 +10,22 @@ namespace {
 constexpr const char* kScript = R"sh(
 nvcc=$1 out=$2
 shift 2
-sources= flags= links= part=sources
+sources= flags= host= links= part=sources
 for word; do
   if [ "$word" = -- ]; then
-    [ $part = sources ] && part=flags || part=links
+    case $part in sources) part=flags ;; flags) part=host ;; *) part=links ;; esac
   else
     eval "$part=\"\$$part \$word\""
   fi
 done
 chained() { sed '$!s/$/ \&\&/'; }
 object() {
+  case "$1" in *.cpp | *.cc)
+    if [ -n "$host" ]; then
+      g++ $host -c "$1" -o "$2.o" && cp "$2.o" "/out/$(echo "$1" | tr / _).o"
+      return
+    fi
+  esac
   "$nvcc" $flags -c "$1" -o "$2.o" --dryrun 2>"$2.plan" || { grep -v '^#\$' "$2.plan" >&2; return 1; }
   sed -n 's/^#\$ //p' "$2.plan" >"$2.steps"
   grep -E '^(CICC_PATH|NVVMIR_LIBRARY_DIR)=' "$2.steps" >"$2.names"
@@ -70,10 +76,11 @@ std::vector<std::string> architecture_flags(const std::string& arch) {
 
 std::vector<std::string> nvcc_steps(const std::string& nvcc, const std::string& out,
                                     const std::vector<std::string>& sources, const std::vector<std::string>& flags,
-                                    const std::vector<std::string>& link_flags) {
+                                    const std::vector<std::string>& link_flags,
+                                    const std::vector<std::string>& host_flags) {
   std::vector<std::string> argv = {"/bin/sh", "-c", kScript, "nvcc", nvcc, out};
   argv.insert(argv.end(), sources.begin(), sources.end());
-  for (const auto* part : {&flags, &link_flags}) {
+  for (const auto* part : {&flags, &host_flags, &link_flags}) {
     argv.emplace_back("--");
     argv.insert(argv.end(), part->begin(), part->end());
   }

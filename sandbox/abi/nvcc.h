@@ -12,9 +12,11 @@ namespace khost::sandbox {
 std::vector<std::string> architecture_flags(const std::string& arch);
 
 // A command line for /bin/sh that makes the shared library `out` of `sources` (.cu, .cpp); its temporary files lie in /tmp.
-// No word may hold blanks or quotes. It fails as the first failing step does, with the compiler's words on stderr.
+// No word may hold blanks or quotes. With `host_flags` a .cpp is compiled by g++ with these alone, and its object is left
+// in /out under its path with _ for /, and .o. It fails as the first failing step does, with the compiler's words on stderr.
 std::vector<std::string> nvcc_steps(const std::string& nvcc, const std::string& out,
                                     const std::vector<std::string>& sources, const std::vector<std::string>& flags,
-                                    const std::vector<std::string>& link_flags);
+                                    const std::vector<std::string>& link_flags,
+                                    const std::vector<std::string>& host_flags = {});
 
 }  // namespace khost::sandbox

@@ -52,6 +52,7 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
   layouts_ = {std::move(*inputs), std::move(*state), std::move(*outputs)};
   deterministic_ = answer->value("deterministic", true);
   planted_ = answer->value("planted", false);
+  init_ = answer->value("init", Json());
   return child;
 }
 

@@ -77,6 +77,8 @@ class Session {
   const std::string& source() const { return source_; }
   bool deterministic() const { return deterministic_; }
   bool planted() const { return planted_; }
+  // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
+  const Json& init() const { return init_; }
 
   // Sets that this artefact has never met; used for at most 64 artefacts.
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
@@ -105,6 +107,7 @@ class Session {
 
   SessionOptions options_;
   std::string source_, hash_;
+  Json init_;
   Layouts layouts_;
   bool deterministic_ = true, planted_ = true;
   std::mutex mutex_;

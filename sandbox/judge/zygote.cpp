@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
+constexpr double kCandidateProcessor_s = 300;
 constexpr double kForkTimeout_s = 60;  // it may stand still while something is timed
 constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
@@ -159,7 +160,7 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers,
-                                               const GpuView* gpu) {
+                                               const GpuView* gpu, bool candidate) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
@@ -185,7 +186,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (gpu != nullptr) {
     spec.argv.push_back("--cuda");
     spec.devices = gpu->devices;
-    spec.allow_memfd = true;
+    spec.allow_memfd = !candidate;
     spec.readable_prefixes.insert(spec.readable_prefixes.end(), gpu->prefixes.begin(), gpu->prefixes.end());
     for (const char* file : {"/libkhost_subject_cuda.so", "/libkhost_profiler.so"}) {
       if (const std::string side = sandbox::self_directory() + file; fs::exists(side)) {
@@ -198,12 +199,17 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
                              {"TRITON_CACHE_DIR", "/tmp/triton"}, {"CUDA_CACHE_PATH", "/tmp/nv"},
                              {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}, {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}});
   }
+  if (candidate) {
+    spec.argv.back() = "--candidate";
+    spec.argv.push_back(sandbox::self_directory() + "/libkhost_subject_cuda.so");
+    spec.environment.insert({{"CUDA_MODULE_LOADING", "LAZY"}, {"CUDA_CACHE_DISABLE", "1"}});
+  }
   spec.limits.processes = 512;
   // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
   // a process that maps torch.
   spec.limits.memory_bytes = half_of_memory();
   spec.limit_address_space = false;
-  spec.limits.cpu_s = 86400;
+  spec.limits.cpu_s = candidate ? kCandidateProcessor_s : 86400;
   spec.limits.tmp_bytes = std::size_t{1} << 30;
   spec.limits.open_files = 1024;
   spec.fds = {{theirs.get(), 3}};

@@ -37,6 +37,8 @@ class Child {
   ~Child();
   // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task.
   Result<Json> call(const Json& request, const std::vector<int>& fds, double timeout_s);
+  // Sends a request to a child that answers in another way: a candidate's, of whom no answer is believed.
+  Status tell(const Json& request, const std::vector<int>& fds) { return send(request, fds); }
   pid_t pid() const { return pid_; }
   void freeze();
   void thaw();
@@ -53,8 +55,9 @@ class Child {
 
 class Zygote {
  public:
+  // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
   static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
-                                               const GpuView* gpu = nullptr);
+                                               const GpuView* gpu = nullptr, bool candidate = false);
   Result<Child> spawn();
   bool alive();
 

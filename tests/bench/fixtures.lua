@@ -27,10 +27,15 @@ end
 ---@return table
 function fixtures.request(name, mark)
   local folder, files = folder_of(name), {}
+  local python = name:find("^cuda/python/") ~= nil  -- marked in the module: its extension stays as it was built
   for _, entry in ipairs(fs.list(folder .. "/kernels") or {}) do
-    files["kernels/" .. entry] = fs.read(folder .. "/kernels/" .. entry) .. (mark and ("// %s\n"):format(mark) or "")
+    files["kernels/" .. entry] = fs.read(folder .. "/kernels/" .. entry)
+      .. (mark and not python and ("// %s\n"):format(mark) or "")
   end
   files["model_new.py"] = fs.read(folder .. "/model_new.py")
+  if python and mark then
+    files["model_new.py"] = files["model_new.py"] .. ("# %s\n"):format(mark)
+  end
   return {
     task = { source = assert(fs.read(folder .. "/model.py")), name = name }, files = files,
     target = name:find("^cuda/") and "cuda" or "cpu",

@@ -2,16 +2,19 @@
 --   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
 --   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
 --   --set target=cuda the same mix on the GPU, and the times of distinct candidates one after the other; no A/A
+--   --set kernelbench=DIR, --set cuda_agent=DIR   instead: one candidate in Python through KernelBench's own evaluation, or
+--                     the released CUDA-Agent scripts, of a checkout in DIR, and through the judge on the same GPU
 --   --set busy=false  with a trainer that steps in this process meanwhile (needs a khost with the trainer)
 -- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
 local judge = require "khost.judge"
+local others = require "tests.bench.others"
 local log = require "khost.log"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 
-local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda" } }
+local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, kernelbench=DIR, cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
 local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu" }
 local NAMES = {
@@ -21,21 +24,28 @@ local NAMES = {
     wrong = "cuda/wrong/half_output", first = "cuda/good/linear_large" },
 }
 
+local CHECKOUTS = { kernelbench = true, cuda_agent = true }
+
 local function settings(list)
-  local chosen = {}
+  local chosen = { checkouts = {} }
   for key, value in pairs(DEFAULTS) do
     chosen[key] = value
   end
   for _, text in ipairs(list or {}) do
-    local key, value = text:match("^(%w+)=(%w+)$")
-    if not key or DEFAULTS[key] == nil then
-      args.misuse(("--set %s: mix=N, pairs=N, busy=true or jobs=N expected"):format(text))
+    local key, value = text:match("^([%w_]+)=(.+)$")
+    if not key or (DEFAULTS[key] == nil and not CHECKOUTS[key]) then
+      args.misuse(("--set %s: mix=N, pairs=N, busy=true, jobs=N or a checkout expected"):format(text))
+    end
+    if CHECKOUTS[key] then
+      chosen.checkouts[#chosen.checkouts + 1] = { which = key, folder = value }
+      goto continue
     end
     chosen[key] = type(DEFAULTS[key]) == "boolean" and value == "true" or tonumber(value)
       or key == "target" and NAMES[value] and value or nil
     if chosen[key] == nil then
       args.misuse(("--set %s: a number expected"):format(text))
     end
+    ::continue::
   end
   return chosen
 end
@@ -142,6 +152,12 @@ end
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local chosen = settings(options.set)
+  if #chosen.checkouts > 0 then
+    for _, checkout in ipairs(chosen.checkouts) do
+      others.compare(checkout.which, checkout.folder)
+    end
+    return 0
+  end
   local names = NAMES[chosen.target]
   local process, begin = assert(judge.open { jobs = chosen.jobs }), sched.now()
   local first = assert(process:request("evaluate", fixtures.request(names.first)))

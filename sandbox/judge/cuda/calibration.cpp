@@ -93,16 +93,12 @@ struct Series {
   std::vector<double> right, all;  // seconds; `right` where every sample held
 };
 
-Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::string& library) {
-  Result<std::unique_ptr<Candidate>> subject = Candidate::start(device, nullptr, plan, library);
-  if (!subject) {
-    return subject.failure();
-  }
-  const Window set_up = (*subject)->ready(kSetUpTimeout_s);
+Result<Series> windows(Device& device, Candidate& subject) {
+  const Window set_up = subject.ready(kSetUpTimeout_s);
   if (set_up.end != Window::End::done || set_up.status != 0) {
     return Failure{"a calibrating subject did not get ready: " + set_up.message, "host"};
   }
-  Result<Sampled> sampled = ones(device, (*subject)->outputs());
+  Result<Sampled> sampled = ones(device, subject.outputs());
   if (!sampled) {
     return sampled.failure();
   }
@@ -115,9 +111,9 @@ Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::str
     // The first calls load the kernel, unqueued.
     Turn turn;
     if (i < 3) {
-      turn.window = (*subject)->direct_again(kTimeout_s);
+      turn.window = subject.direct_again(kTimeout_s);
     } else {
-      turn = (*subject)->queued_again(call, kTimeout_s);
+      turn = subject.queued_again(call, kTimeout_s);
     }
     if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
       return Failure{"a calibrating call did not come back: " + turn.window.message, "host"};
@@ -130,6 +126,11 @@ Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::str
     }
   }
   return result;
+}
+
+Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::string& library) {
+  Result<std::unique_ptr<Candidate>> subject = Candidate::start(device, nullptr, plan, library);
+  return subject ? windows(device, **subject) : subject.failure();
 }
 
 Result<sandbox::Built> build_adversary(const std::string& root, const std::string& architecture) {
@@ -191,6 +192,11 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root) {
                    {"honest_s", honest - cost.plan_s},    {"adversaries", gains},
                    {"slack_s", cost.slack_s}};
   return cost;
+}
+
+Result<double> calibrate_candidate(Device& device, Candidate& empty) {
+  Result<Series> series = windows(device, empty);
+  return series ? Result<double>(median(series->right)) : series.failure();
 }
 
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch) {

@@ -13,4 +13,7 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root);
 // Host time of an opening that reveals as much as this task's, with nobody else on the device.
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch);
 
+// What the windows of a subject that launches nothing take; it must be setting itself up.
+Result<double> calibrate_candidate(Device& device, Candidate& empty);
+
 }  // namespace khost::judge::gpu

@@ -145,13 +145,20 @@ Window GpuClock::direct(double timeout_s) {
   return run(++seq_, timeout_s, true);
 }
 
-Turn GpuClock::queued(const Call& call, double timeout_s) {
+Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqueued) {
   Turn turn;
+  Call call = wanted;
   set_form(static_cast<std::uint32_t>(sandbox::Form::queued));
   const std::uint32_t seq = ++seq_;
   turn.window = run(seq, kPrepareTimeout_s, true);
   if (turn.window.end != Window::End::done || turn.window.status != 0) {
     return turn;
+  }
+  if (enqueued) {
+    enqueued(turn.window, call);
+    if (turn.window.status != 0) {
+      return turn;
+    }
   }
   std::this_thread::sleep_for(std::chrono::microseconds(kReachDevice_us));
   const cudaStream_t stream = device_.stream();

@@ -54,7 +54,10 @@ class GpuClock {
   // One call at once: checked, not timed. The subject stands before and after.
   Window direct(double timeout_s);
   // One timed call. A subject that does not answer is released from the judge's stream, and then must be ended.
-  Turn queued(const Call& call, double timeout_s);
+  // `enqueued` looks at what the subject left on the host once all of the call is on the device, before it is opened, and
+  // may complete the call; with a status in the window it is not opened.
+  using Enqueued = std::function<void(Window&, Call&)>;
+  Turn queued(const Call& call, double timeout_s, const Enqueued& enqueued = {});
 
  private:
   GpuClock(Device& device, Runner runner) : device_(device), runner_(std::move(runner)), page_(runner_.page) {}

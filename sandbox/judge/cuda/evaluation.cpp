@@ -39,7 +39,7 @@ Result<Json> Evaluation::run() {
     if (step.run == &Evaluation::time && !measured) {
       break;
     }
-    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || !request_.value("kernels", true))) {
+    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || python_ || !request_.value("kernels", true))) {
       break;
     }
     const bool alone = step.run == &Evaluation::time || step.run == &Evaluation::profile;
@@ -91,6 +91,12 @@ bool Evaluation::open_task() {
 }
 
 bool Evaluation::build_kernels() {
+  if (!choose_subject()) {
+    return false;
+  }
+  if (python_) {
+    return build_extensions();
+  }
   sandbox::BuildRequest request;
   request.files = files_;
   request.target = "cuda";
@@ -106,6 +112,9 @@ bool Evaluation::build_kernels() {
 }
 
 bool Evaluation::make_plan() {
+  if (python_) {
+    return take_home();
+  }
   const auto recorder = [this] { return gpu_.service_.recorders(); };
   Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
   if (!plan) {

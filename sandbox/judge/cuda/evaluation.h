@@ -9,6 +9,7 @@
 
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/gpu.h"
+#include "sandbox/judge/cuda/python_candidate.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/verdict.h"
 
@@ -33,6 +34,11 @@ class Evaluation {
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   bool void_for(const char* stage, const Failure& failure);
   std::unique_ptr<Candidate> fresh(const char* stage);
+  bool choose_subject();
+  bool build_extensions();
+  bool take_home();
+  Result<std::unique_ptr<Candidate>> start_candidate();
+  Status calibrate_python();
   bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
   bool warm(Candidate& subject, const char* stage);
   bool candidate_block(Candidate& subject, std::vector<double>& samples);
@@ -53,6 +59,9 @@ class Evaluation {
   std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
+  bool python_ = false;  // the candidate is a module that runs, and no plan
+  PythonProgram program_;
+  std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
   sandbox::Plan plan_;
   std::vector<Tolerance> tolerance_;
   std::unique_ptr<Candidate> subject_;

@@ -48,7 +48,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
     }
     if (turn.window.end == Window::End::timeout && turn.open_s == 0) {
       verdict_.fail("policy", "time", "synchronises",
-                    "a launcher did not return before its inputs were there: it waits for the device, allocates or "
+                    "the candidate did not return before its inputs were there: it waits for the device, allocates or "
                     "loads something in every call");
       return false;
     }
@@ -68,7 +68,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
     calls++;
     openings_.push_back(turn.open_s - task_->idle_open_s);
     busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
-    samples.push_back(std::max(1e-7, turn.window.seconds - gpu_.cost_.plan_s));
+    samples.push_back(std::max(1e-7, turn.window.seconds - (python_ ? gpu_.cost_.candidate_s : gpu_.cost_.plan_s)));
   }
   busy_openings_ += busy;
   windows_ += calls;
@@ -204,7 +204,7 @@ bool Evaluation::time() {
   const bool eager_only = request_.value("against", "") == "eager";
   const std::vector<std::string> kinds =
       eager_only ? std::vector<std::string>{"eager"} : std::vector<std::string>{"eager", "compile"};
-  const bool known = gpu_.cost_.known && task_->idle_open_s > 0 &&
+  const bool known = gpu_.cost_.known && (!python_ || gpu_.cost_.candidate_s > 0) && task_->idle_open_s > 0 &&
                      std::all_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
                        return session.baselines.count(kind) + session.unavailable.count(kind) > 0;
                      });
@@ -216,6 +216,9 @@ bool Evaluation::time() {
     }
     task_->idle_open_s = *idle;
     if (Status calibrated = calibrate(); !calibrated) {
+      return void_for("time", calibrated.failure());
+    }
+    if (Status calibrated = calibrate_python(); !calibrated) {
       return void_for("time", calibrated.failure());
     }
     for (const std::string& kind : kinds) {

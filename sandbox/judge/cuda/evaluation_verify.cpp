@@ -11,13 +11,19 @@ constexpr double kCallTimeout = 5;
 }  // namespace
 
 std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
-  Result<std::unique_ptr<Candidate>> subject =
-      Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path);
+  Result<std::unique_ptr<Candidate>> subject = start_candidate();
   if (!subject) {
     void_for(stage, subject.failure());
     return nullptr;
   }
   const Window window = (*subject)->ready(kSetUpTimeout);
+  if (python_ && window.end == Window::End::done && window.status != 0) {
+    const Candidate::Blame blame = (*subject)->blame(window);
+    if (blame.status == "policy") {
+      verdict_.fail(blame.status, stage, blame.reason, blame.text);
+      return nullptr;
+    }
+  }
   if (window.end != Window::End::done || window.status != 0) {
     const bool memory = window.message.find("out of memory") != std::string::npos ||
                         window.message.find("the device has no") != std::string::npos;
@@ -45,7 +51,8 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
     return false;
   }
   if (window.status != 0) {
-    verdict_.fail("crash", stage, "status", window.message);
+    const Candidate::Blame blame = subject.blame(window);
+    verdict_.fail(blame.status, stage, blame.reason, blame.text);
     return false;
   }
   Result<bool> changed = subject.inputs_changed(*batch_, set);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/spares.h"
 #include "sandbox/judge/cuda/subject.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
@@ -34,6 +35,7 @@ struct Task {
 struct GpuCost {
   bool known = false;
   double plan_s = 0, python_s = 0;
+  double candidate_s = 0;  // of a candidate in Python; 0: not measured yet
   double spread_s = 0;  // of the empty windows, 10th to 90th percentile
   double slack_s = 0;
   double bandwidth = 0;  // bytes a second of a large copy
@@ -43,7 +45,7 @@ struct GpuCost {
 class Gpu {
  public:
   Gpu(Service& service, PythonPlace place, std::string lease_path)
-      : service_(service), place_(std::move(place)), lease_path_(std::move(lease_path)) {}
+      : service_(service), place_(std::move(place)), lease_path_(std::move(lease_path)), spares_(*new Spares(place_)) {}
   ~Gpu();
 
   // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
@@ -58,6 +60,7 @@ class Gpu {
   Service& service_;
   PythonPlace place_;
   std::string lease_path_;
+  Spares& spares_;    // never ends: its threads do not
   std::mutex mutex_;  // the right to use the device
   std::unique_ptr<Device> device_;
   std::unique_ptr<Zygote> zygote_;

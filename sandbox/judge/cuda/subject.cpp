@@ -18,6 +18,14 @@ constexpr double kCopyTimeout_s = 10;
 
 Failure device_failure(const std::string& what) { return Failure{what + ": the GPU did not answer", "device"}; }
 
+Status reveal_now(Device& device, const Call& call) {
+  for (int i = 0; i < call.span_count; i++) {
+    const Span& span = call.spans[i];
+    cudaMemcpyAsync(span.to, span.from, span.bytes, cudaMemcpyDeviceToDevice, device.stream());
+  }
+  return device.settle(kCopyTimeout_s) ? ok() : Status(device_failure("revealing inputs"));
+}
+
 // The spans that reveal a set: inputs and state, from the judge's copy to the lent memory.
 Call revealing(const Session& session, const Set& set, const Lent& inputs, const Lent& state) {
   Call call;
@@ -30,14 +38,6 @@ Call revealing(const Session& session, const Set& set, const Lent& inputs, const
     call.spans[call.span_count++] = {set.device.data + first, state.data(), second};
   }
   return call;
-}
-
-Status reveal_now(Device& device, const Call& call) {
-  for (int i = 0; i < call.span_count; i++) {
-    const Span& span = call.spans[i];
-    cudaMemcpyAsync(span.to, span.from, span.bytes, cudaMemcpyDeviceToDevice, device.stream());
-  }
-  return device.settle(kCopyTimeout_s) ? ok() : Status(device_failure("revealing inputs"));
 }
 
 }  // namespace
@@ -162,8 +162,14 @@ Status Candidate::expect(const Batch& batch, const std::vector<Tolerance>& toler
   return device_.settle(kCopyTimeout_s) ? ok() : Status(device_failure("laying out outputs"));
 }
 
+Call Candidate::revealing(const Batch& batch, std::size_t set) const {
+  return gpu::revealing(*session_, batch.sets[set], inputs_, state_);
+}
+
+Status Candidate::reveal(const Batch& batch, std::size_t set) { return reveal_now(device_, revealing(batch, set)); }
+
 Call Candidate::call_of(const Batch& batch, std::size_t set) const {
-  Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  Call call = revealing(batch, set);
   const std::size_t outputs = session_->layouts().outputs.tensors.size();
   call.views = reinterpret_cast<const View*>(views_on_device_.data()) + set * outputs;
   call.view_count = static_cast<int>(outputs);
@@ -185,7 +191,7 @@ Status Candidate::poison_outputs() {
 
 Window Candidate::direct(const Batch& batch, std::size_t set, double timeout_s) {
   Window window;
-  if (!poison_outputs() || !reveal_now(device_, revealing(*session_, batch.sets[set], inputs_, state_))) {
+  if (!poison_outputs() || !reveal(batch, set)) {
     window.end = Window::End::stuck;
     return window;
   }
@@ -210,6 +216,9 @@ Result<double> Candidate::value_at(const std::byte* base, std::int64_t index, co
 }
 
 Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size_t set) {
+  if (Status laid = look_at(batch, set); !laid) {
+    return laid.failure();
+  }
   const Call call = call_of(batch, set);
   const auto& leaves = session_->layouts().outputs.tensors;
   std::vector<Difference> found(leaves.size(), Difference{0, ~0ull});
@@ -225,7 +234,7 @@ Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size
     if (found[i].count == 0) {
       continue;
     }
-    const View& view = views_[set * leaves.size() + i];
+    const View& view = this->view(set, i);
     const auto flat = static_cast<std::int64_t>(found[i].first);
     const Result<double> got = value_at(view.got, element_offset(view, flat), leaves[i]);
     const Result<double> expected = value_at(view.expected, flat, leaves[i]);
@@ -245,7 +254,7 @@ Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size
 }
 
 Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
-  const Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  const Call call = revealing(batch, set);
   auto* counter = reinterpret_cast<unsigned*>(differences_.data());
   unsigned count = 0;
   cudaMemsetAsync(counter, 0, sizeof *counter, device_.stream());
@@ -325,7 +334,7 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& 
 }
 
 Status GpuBaseline::reveal(const Batch& batch, std::size_t set) {
-  return reveal_now(device_, revealing(*session_, batch.sets[set], inputs_, state_));
+  return reveal_now(device_, gpu::revealing(*session_, batch.sets[set], inputs_, state_));
 }
 
 Window GpuBaseline::direct(const Batch& batch, std::size_t set, double timeout_s) {
@@ -338,7 +347,7 @@ Window GpuBaseline::direct(const Batch& batch, std::size_t set, double timeout_s
 }
 
 Turn GpuBaseline::queued(const Batch& batch, std::size_t set, double timeout_s) {
-  Call call = revealing(*session_, batch.sets[set], inputs_, state_);
+  Call call = gpu::revealing(*session_, batch.sets[set], inputs_, state_);
   call.views = reinterpret_cast<const View*>(view_on_device_.data());
   call.view_count = 1;
   call.seed = secret_number();

@@ -16,8 +16,7 @@
 
 namespace khost::judge::gpu {
 
-// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees
-// them.
+// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees them.
 struct Profiling {
   int page_fd = -1;
   std::string library, cupti;
@@ -25,31 +24,43 @@ struct Profiling {
 
 class Candidate {
  public:
-  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject. With `profiling` the times
-  // of its calls mean nothing.
+  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject. With `profiling` the times of
+  // its calls mean nothing.
   static Result<std::unique_ptr<Candidate>> start(Device& device, const Session* session, const sandbox::Plan& plan,
                                                   const std::string& library, const Profiling* profiling = nullptr);
-  ~Candidate();
+  virtual ~Candidate();
   // Lays out what is compared with which set. Call once, before a call.
-  Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
+  virtual Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
 
   Window ready(double timeout_s) { return clock_->ready(timeout_s); }
   // The output is poisoned, the set is revealed, the plan is played.
-  Window direct(const Batch& batch, std::size_t set, double timeout_s);
-  Turn queued(const Batch& batch, std::size_t set, double timeout_s);
+  virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
+  virtual Turn queued(const Batch& batch, std::size_t set, double timeout_s);
+  // What a status other than 0 of the set-up or of a call means for a verdict.
+  struct Blame {
+    std::string status, reason, text;
+  };
+  virtual Blame blame(const Window& window) const { return {"crash", "status", window.message}; }
   // The same without a session: nothing is poisoned or revealed but what `call` says.
   Window direct_again(double timeout_s) { return clock_->direct(timeout_s); }
   Turn queued_again(const Call& call, double timeout_s) { return clock_->queued(call, timeout_s); }
   const std::byte* outputs() const { return outputs_.data(); }
-  Call call_of(const Batch& batch, std::size_t set) const;
+  virtual Call call_of(const Batch& batch, std::size_t set) const;
 
   // After a call, while the subject stands: what is wrong with the outputs against the expected ones of a set.
   Result<std::optional<Mismatch>> compare(const Batch& batch, std::size_t set);
   // Whether inputs or state are no longer what was revealed.
   Result<bool> inputs_changed(const Batch& batch, std::size_t set);
 
- private:
+ protected:
   explicit Candidate(Device& device) : device_(device) {}
+  // Before a comparison: views_ then has `set`.
+  virtual Status look_at(const Batch&, std::size_t) { return ok(); }
+  virtual const View& view(std::size_t set, std::size_t output) const {
+    return views_[set * session_->layouts().outputs.tensors.size() + output];
+  }
+  Call revealing(const Batch& batch, std::size_t set) const;  // spans alone
+  Status reveal(const Batch& batch, std::size_t set);
   Status poison_outputs();
   Result<double> value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const;
   Device& device_;

@@ -10,6 +10,9 @@ def load_library(path):
     for name, result, arguments in (
             ("khost_wait_go", ctypes.c_int, (ctypes.c_void_p, ctypes.c_uint32)),
             ("khost_ack", None, (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)),
+            ("khost_message", None, (ctypes.c_void_p, ctypes.c_char_p)),
+            ("khost_threads_only", ctypes.c_int, ()),
+            ("khost_arena_open", ctypes.c_uint64, (ctypes.c_int, ctypes.c_uint64)),
             ("khost_gpu_map", ctypes.c_uint64, (ctypes.c_int, ctypes.c_uint64)),
             ("khost_gpu_page", ctypes.c_uint64, (ctypes.c_void_p,)),
             ("khost_gpu_queued", ctypes.c_int, (ctypes.c_void_p,)),

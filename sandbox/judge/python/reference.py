@@ -7,6 +7,7 @@ derived from older weights. A few elements of float inputs are outliers, at rand
 
 import copy
 import inspect
+import json
 import random
 import types
 
@@ -167,8 +168,18 @@ class Session:
     def describe(self):
         inputs, state, outputs = self.layouts
         return {"inputs": inputs.manifest(), "state": state.manifest(), "outputs": outputs.manifest(),
-                "deterministic": self.deterministic, "planted": self.plant,
+                "deterministic": self.deterministic, "planted": self.plant, "init": self.init(),
                 "set_bytes": inputs.bytes + state.bytes + outputs.bytes}
+
+    def init(self):
+        """What the constructor is given, as a tree of plain values; None where it is given anything else."""
+        make = getattr(self.task.module, "get_init_inputs", list)
+        try:
+            tree = Layout(make()).tree
+            text = json.dumps(tree, allow_nan=False)
+        except (TypeError, ValueError):
+            return None
+        return None if '"tensor"' in text else tree
 
     def fill(self, region, seed):
         """One set; returns the model, the inputs and the value for the oracle."""

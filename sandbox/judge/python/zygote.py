@@ -4,6 +4,7 @@ no secret.
 Descriptor 3: a SOCK_SEQPACKET; each message carries one descriptor, the child's own channel. On a channel, both ways:
 four bytes of length, then JSON; descriptors come with the length."""
 
+import ctypes
 import json
 import mmap
 import os
@@ -17,6 +18,11 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "subject")]
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+CANDIDATE = "--candidate" in sys.argv
+if CANDIDATE:
+    # Its allocations stand before those of the CUDA runtime that torch brings (sandbox/subject/cuda_arena.cpp).
+    ctypes.CDLL(sys.argv[sys.argv.index("--candidate") + 1], ctypes.RTLD_GLOBAL)
 
 import torch  # noqa: E402
 
@@ -64,7 +70,7 @@ def error_of(error):
 
 def answer(request, fds, state, channel):
     kind = request["kind"]
-    on_device = kind in ("baseline_cuda", "profile_cuda") or request.get("device", "cpu") != "cpu"
+    on_device = kind in ("baseline_cuda", "candidate_cuda", "profile_cuda") or request.get("device", "cpu") != "cpu"
     regions = [] if on_device else [map_fd(fd) for fd in fds]  # a GPU's memory is no file
     if kind == "load":
         from reference import Session
@@ -90,6 +96,12 @@ def answer(request, fds, state, channel):
     if kind in ("profile_cuda", "ceilings_cuda"):
         from profile_cuda import answer as profile
         return profile(request, fds)
+    if kind == "candidate_record":
+        from candidate import record
+        return record(request["request"])
+    if kind == "candidate_cuda":
+        from candidate_turns import run
+        run(request["candidate"], fds)
     if kind == "mixed":
         from questions import mixed
         return mixed(request, regions[0])
@@ -161,6 +173,10 @@ def main():
         import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
         if torch.cuda.is_initialized():
             raise RuntimeError("importing torch initialised CUDA")
+    if CANDIDATE:
+        # One candidate's processes are forked from here, with nothing of a task in it; they cannot look into it either.
+        import candidate_turns  # noqa: F401
+        ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
     server = socket.socket(fileno=3)
     server.send(b"ready")
     poller = select.poll()

@@ -1,0 +1,204 @@
+// A candidate in Python: what it builds, and the process that it is given.
+#include <future>
+
+#include "host/base/sha256.h"
+#include "sandbox/abi/extension.h"
+#include "sandbox/judge/cuda/calibration.h"
+#include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/service.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr double kRecordTimeout_s = 60;
+constexpr const char* kFile = "model_new.py";
+constexpr const char* kWorkspace = "cuda_extension";  // also the key of its library
+
+// What the candidate's file asked for in a jail without a GPU. Its process is the candidate's, so nothing but text is
+// taken from it.
+Result<Json> recorded(Service& service, const Json& request) {
+  Result<Zygote*> zygote = service.recorders();
+  Result<Child> child = zygote ? (*zygote)->spawn() : zygote.failure();
+  if (!child) {
+    return child.failure();
+  }
+  Result<Json> answer = child->call({{"kind", "candidate_record"}, {"request", request}}, {}, kRecordTimeout_s);
+  if (!answer) {
+    return Failure{answer.failure().message, answer.failure().code == "timeout" ? "timeout" : "build"};
+  }
+  if (answer->is_object() && answer->contains("error") && (*answer)["error"].is_object()) {
+    const Json& error = (*answer)["error"];
+    const std::string line =
+        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
+    const std::string reason = error.value("reason", "error");
+    return Failure{kFile + line + ": " + error.value("message", ""), reason.rfind("policy/", 0) == 0 ? reason : "build"};
+  }
+  return answer;
+}
+
+std::vector<std::string> words(const Json& object, const char* key) {
+  std::vector<std::string> result;
+  if (object.contains(key) && object[key].is_array()) {
+    for (const Json& word : object[key]) {
+      if (word.is_string()) {
+        result.push_back(word.get<std::string>());
+      }
+    }
+  }
+  return result;
+}
+
+Result<std::pair<std::string, sandbox::ExtensionRequest>> extension_of(const Json& asked) {
+  if (!asked.is_object() || !asked.contains("name") || !asked["name"].is_string() || !asked.contains("key") ||
+      !asked["key"].is_string() || !asked.contains("sources") || !asked["sources"].is_object()) {
+    return Failure{"an extension was not described", "build"};
+  }
+  sandbox::ExtensionRequest request;
+  request.name = asked["name"].get<std::string>();
+  for (const auto& [path, text] : asked["sources"].items()) {
+    if (text.is_string()) {
+      request.sources[path] = text.get<std::string>();
+    }
+  }
+  request.cflags = words(asked, "cflags");
+  request.cuda_cflags = words(asked, "cuda_cflags");
+  request.ldflags = words(asked, "ldflags");
+  return std::pair{asked["key"].get<std::string>(), request};
+}
+
+bool exports_launchers(const std::map<std::string, std::string>& files) {
+  for (const auto& [path, text] : files) {
+    if (path != kFile && text.find("KHOST_EXPORT") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// The request says which, or the workspace does: launchers of the direct ABI make a plan.
+bool Evaluation::choose_subject() {
+  const std::string wanted = request_.value("subject", "auto");
+  if (wanted != "auto" && wanted != "plan" && wanted != "python") {
+    verdict_.fail("void", "build", "bad_input", "subject is auto, plan or python");
+    return false;
+  }
+  python_ = wanted == "python" || (wanted == "auto" && files_.count(kFile) > 0 && !exports_launchers(files_));
+  verdict_.evidence["subject"] = python_ ? "python" : "plan";
+  if (python_) {
+    verdict_.evidence["provenance"] = "in-process";
+    if (files_.count(kFile) == 0) {
+      verdict_.fail("build_failed", "build", "bad_input", "a candidate in Python is a model_new.py with ModelNew");
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Evaluation::build_extensions() {
+  if (task_->session->init().is_null()) {
+    verdict_.fail("bad_task", "build", "init",
+                  "get_init_inputs gives other things than numbers, texts and lists: a candidate in Python cannot be given "
+                  "them");
+    return false;
+  }
+  program_.source = files_.at(kFile);
+  program_.init = task_->session->init();
+  Result<Json> asked = recorded(gpu_.service_, {{"source", program_.source}, {"init", program_.init}});
+  if (!asked) {
+    const std::string& code = asked.failure().code;
+    const bool policy = code.rfind("policy/", 0) == 0;
+    verdict_.fail(policy ? "policy" : code == "host" || code == "gone" ? "void" : "build_failed", "build",
+                  policy ? code.substr(7) : code, asked.failure().message);
+    return false;
+  }
+  std::vector<std::pair<std::string, sandbox::ExtensionRequest>> requests;
+  if (asked->contains("extensions") && (*asked)["extensions"].is_array()) {
+    for (const Json& one : (*asked)["extensions"]) {
+      Result<std::pair<std::string, sandbox::ExtensionRequest>> request = extension_of(one);
+      if (!request) {
+        fail_build(verdict_, request.failure());
+        return false;
+      }
+      requests.push_back(std::move(*request));
+    }
+  }
+  if (asked->value("workspace", false)) {
+    Result<sandbox::ExtensionRequest> request = sandbox::workspace_extension(files_);
+    if (!request) {
+      fail_build(verdict_, request.failure());
+      return false;
+    }
+    requests.emplace_back(kWorkspace, std::move(*request));
+  }
+  std::vector<std::future<Result<sandbox::Built>>> building;
+  for (auto& [key, request] : requests) {
+    request.python = gpu_.place_.python;
+    request.arch = gpu_.device_->architecture();
+    building.push_back(std::async(std::launch::async, [&one = request] { return sandbox::build_extension(one); }));
+  }
+  std::string all = program_.source;
+  std::optional<Failure> failed;
+  for (std::size_t i = 0; i < building.size(); i++) {
+    Result<sandbox::Built> built = building[i].get();
+    if (!built) {
+      failed = failed ? failed : std::optional(built.failure());
+      continue;
+    }
+    program_.libraries.emplace_back(requests[i].first, built->path);
+    all += built->hash;
+  }
+  if (failed) {
+    fail_build(verdict_, *failed);
+    return false;
+  }
+  built_.hash = sha256_hex(all);
+  verdict_.evidence["artefact_hash"] = built_.hash;
+  verdict_.evidence["extensions"] = requests.size();
+  return true;
+}
+
+// A Python of its own, which has imported torch and nothing else.
+bool Evaluation::take_home() {
+  const Access& access = gpu_.device_->access();
+  Result<std::unique_ptr<Zygote>> home =
+      gpu_.spares_.take({access.nodes, access.prefixes, access.library_path, access.driver_folder});
+  if (!home) {
+    return void_for("plan", home.failure());
+  }
+  home_ = std::move(*home);
+  return true;
+}
+
+Result<std::unique_ptr<Candidate>> Evaluation::start_candidate() {
+  if (!python_) {
+    return Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path);
+  }
+  Result<std::unique_ptr<PythonCandidate>> started =
+      PythonCandidate::start(*gpu_.device_, task_->session.get(), *home_, program_);
+  if (!started) {
+    return started.failure();
+  }
+  return std::unique_ptr<Candidate>(std::move(*started));
+}
+
+// What an empty candidate in Python takes, in a process like a candidate's.
+Status Evaluation::calibrate_python() {
+  if (!python_ || gpu_.cost_.candidate_s > 0) {
+    return ok();
+  }
+  Result<std::unique_ptr<PythonCandidate>> empty = PythonCandidate::start(*gpu_.device_, nullptr, *home_, {});
+  if (!empty) {
+    return empty.failure();
+  }
+  Result<double> seconds = calibrate_candidate(*gpu_.device_, **empty);
+  if (!seconds) {
+    return seconds.failure();
+  }
+  gpu_.cost_.candidate_s = *seconds;
+  gpu_.cost_.evidence["empty_python_s"] = *seconds;
+  return ok();
+}
+
+}  // namespace khost::judge::gpu

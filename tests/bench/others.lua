@@ -1,0 +1,95 @@
+-- The judge beside the evaluators of others on the same machine, with the same candidate and task: KernelBench's own
+-- eval_kernel_against_ref, and the released scripts of CUDA-Agent (compile, verification, profiling). For judge.lua.
+--
+--   a new candidate  neither side has seen it; on the judge's side a process that starts then ("from nothing": with an
+--                    empty cache of builds too), or one that stands, as it does in a run
+--   the same again   builds are cached where a side caches them
+local fixtures = require "tests.bench.fixtures"
+local fs = require "khost.fs"
+local json = require "khost.json"
+local judge = require "khost.judge"
+local log = require "khost.log"
+local machine = require "khost.machine"
+local sched = require "khost.sched"
+
+local others = {}
+
+local TIMEOUT_S = 300
+local SIDES = {
+  kernelbench = { name = "cuda/python/good/inline", label = "KernelBench" },
+  cuda_agent = { name = "cuda/python/good/workspace", label = "CUDA-Agent" },
+}
+
+local function marked(name, mark)
+  local body = fixtures.request(name)
+  body.against = "eager"  -- theirs compare with eager, or time the compiler in the same process
+  for path, text in pairs(body.files) do
+    -- A build of its own: the mark stands inside what is compiled.
+    body.files[path] = path:find("%.cu$") and text .. ("// %s\n"):format(mark)
+      or text:gsub('#include <torch/extension.h>\n', ('#include <torch/extension.h>\n// %s\n'):format(mark), 1)
+  end
+  return body
+end
+
+local function written(folder, body)
+  for path, text in pairs(body.files) do
+    fs.mkdirs((folder .. "/" .. path):match("^(.*)/"))
+    assert(fs.write(folder .. "/" .. path, text))
+  end
+  assert(fs.write(folder .. "/model.py", body.task.source))
+end
+
+local function ask_other(which, checkout, folder)
+  local argv = { assert(fs.env "KHOST_PYTHON", "KHOST_PYTHON names a Python with torch"),
+    fs.root() .. "/tests/bench/other_judges.py", which, checkout, folder .. "/model.py" }
+  if which == "kernelbench" then
+    argv[#argv + 1], argv[#argv + 2] = folder .. "/model_new.py", folder .. "/build"
+    fs.mkdirs(folder .. "/build")
+  else
+    argv[#argv + 1], argv[#argv + 2] = folder, folder .. "-scratch"
+  end
+  local begin = sched.now()
+  local done = assert(machine.run(argv, { timeout_s = TIMEOUT_S, output_bytes = 100000 }))
+  local answer = json.decode(done.output:match("({[^\n]*})%s*$") or "null")
+  return sched.now() - begin, answer or { ok = false, said = done.output:sub(-600) }
+end
+
+local function ask_ours(process, body)
+  local begin = sched.now()
+  local verdict = assert(process:request("evaluate", body))
+  return sched.now() - begin, verdict
+end
+
+local function line(label, what, theirs, ours)
+  log.print(("%-12s %-38s %7.2f s, judge %6.2f s: %.0f times"):format(label, what, theirs, ours, theirs / ours))
+end
+
+--- Prints the comparison with one evaluator.
+---@param which "kernelbench"|"cuda_agent"
+---@param checkout string folder of its repository
+function others.compare(which, checkout)
+  local side, folder = SIDES[which], ("%s/khost-others-%d"):format(fs.env "TMPDIR" or "/tmp", math.floor(sched.now() * 1e3))
+  local body = marked(side.name, "new 1")
+  written(folder, body)
+  local new_theirs, first = ask_other(which, checkout, folder)
+  local again_theirs, second = ask_other(which, checkout, folder)
+  local begin = sched.now()
+  local process = assert(judge.open { jobs = 4 })
+  local _, verdict = ask_ours(process, body)
+  local started = sched.now() - begin
+  ask_ours(process, marked(side.name, "new 2"))
+  local new_ours = ask_ours(process, marked(side.name, "new 3"))
+  local again_ours, again = ask_ours(process, body)
+  process:close()
+  line(side.label, "a new candidate, all started then", new_theirs, started)
+  line(side.label, "a new candidate, the judge stands", new_theirs, new_ours)
+  line(side.label, "the same again, the judge stands", again_theirs, again_ours)
+  log.print(("%-12s said %s then %s; the judge %s then %s"):format("", first.ok and "right" or first.said,
+    second.ok and "right" or second.said, verdict.status, again.status))
+  log.print(("%-12s theirs in parts: %s"):format("", json.encode(first)))
+  log.print(("%-12s ours in parts: %s"):format("", json.encode(verdict.wall_s)))
+  fs.remove_tree(folder)
+  fs.remove_tree(folder .. "-scratch")
+end
+
+return others

@@ -1,0 +1,1 @@
+../../../good/row_energy/model.py
