@@ -41,10 +41,10 @@ The corpus holds no chain of operators that training, validation or test tasks a
 ]]
 
 -- The first steps of the training, for a check that corpus and trainer are what they were.
-local function print_hash(c, threads)
+local function print_hash(c, machine)
   local dialogues, hash = base.corpus(c)
   log.print("corpus " .. hash)
-  local actor = base.model(base.tokenizer(dialogues, c), c, threads)
+  local actor = base.model(base.tokenizer(dialogues, c), c, machine)
   base.supervise(actor, dialogues, c, function(step, loss)
     log.print(("step %d loss %.6f"):format(step, loss))
     return step == 20
@@ -63,17 +63,16 @@ local function run(list)
   if #c.operators == 0 then
     c.operators = nil
   end
-  local threads = all.machine.threads > 0 and all.machine.threads or nil
   sched.seed(c.seed)
   if options.hash then
-    return print_hash(c, threads)
+    return print_hash(c, all.machine)
   end
   local judge, unavailable = judging.open { jobs = all.judge.jobs, tolerance = all.judge.tolerance }
   if not judge then
     args.misuse(unavailable)
   end
   local begin = sched.now()
-  local result = base.make(c, judge, options.output, { threads = threads })
+  local result = base.make(c, judge, options.output, { machine = all.machine })
   judge:close()
   assert(fs.write(options.output .. "/CARD.md", CARD:format(c.steps[1], 100 * c.fault_rate[1], c.steps[2],
     100 * c.fault_rate[2], result.parameters, result.dialogues, result.corpus_hash, c.seed,

@@ -154,30 +154,43 @@ local function train(variant, seed, options, bar)
   return curve
 end
 
-local COLORS = { full = "#1b6", no_rft = "#c33", no_value = "#36c", sampler = "#a60" }
+local TITLES = { full = "full", no_rft = "without RFT", no_value = "without value pretraining",
+  sampler = "sampler's log-probs, bf16" }
+-- Where all rewards are nearly the same, the share of their variance that is explained goes far below.
+local LOWEST = { ev_mc = -1 }
+local PANEL = { left = 44, top = 40, width = 170, height = 130, step = 190 }
 
--- All seeds of all variants in one frame, with the range of both axes.
-local function figure(metric, curves)
+-- A frame for each variant with a line for each seed, all with the same axes.
+local function figure(metric, curves, variants)
   local low, high, steps = math.huge, -math.huge, 1
+  local function value(point) return math.max(point[metric], LOWEST[metric] or -math.huge) end
   for _, run in ipairs(curves) do
     for step, point in ipairs(run.curve) do
-      low, high, steps = math.min(low, point[metric]), math.max(high, point[metric]), math.max(steps, step)
+      low, high, steps = math.min(low, value(point)), math.max(high, value(point)), math.max(steps, step)
     end
   end
-  local parts = { ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" font-family="sans-serif" font-size="12">'
-    .. '<rect width="640" height="360" fill="#fff"/><text x="40" y="20">%s: %.3g to %.3g over %d steps</text>'):format(
-    svg.escape(metric), low, high, steps) }
-  for index, name in ipairs(VARIANTS) do
-    parts[#parts + 1] = ('<text x="%d" y="352" fill="%s">%s</text>'):format(40 + index * 110, COLORS[name], name)
-  end
-  for _, run in ipairs(curves) do
-    local points = {}
-    for step, point in ipairs(run.curve) do
-      points[step] = ("%.1f,%.1f"):format(40 + 580 * (step - 1) / math.max(1, steps - 1),
-        330 - 295 * (point[metric] - low) / math.max(1e-9, high - low))
+  local p, parts = PANEL, {}
+  local function put(text, ...) parts[#parts + 1] = text:format(...) end
+  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d 196" font-family="sans-serif" font-size="11">',
+    p.left + p.step * #variants)
+  put('<rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="16" font-size="13">%s over %d steps%s</text>', p.left,
+    svg.escape(metric), steps, LOWEST[metric] and (", %g where it is below"):format(LOWEST[metric]) or "")
+  put('<text x="%d" y="%d" text-anchor="end">%.3g</text><text x="%d" y="%d" text-anchor="end">%.3g</text>', p.left - 4,
+    p.top + 10, high, p.left - 4, p.top + p.height, low)
+  for index, variant in ipairs(variants) do
+    local left = p.left + p.step * (index - 1)
+    put('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#bbb"/><text x="%d" y="%d">%s</text>', left, p.top,
+      p.width, p.height, left, p.top + p.height + 15, svg.escape(TITLES[variant]))
+    for _, run in ipairs(curves) do
+      local points = {}
+      for step, point in ipairs(run.variant == variant and run.curve or {}) do
+        points[step] = ("%.1f,%.1f"):format(left + p.width * (step - 1) / math.max(1, steps - 1),
+          p.top + p.height * (1 - (value(point) - low) / math.max(1e-9, high - low)))
+      end
+      if points[1] then
+        put('<polyline fill="none" stroke="hsl(%d,60%%,40%%)" points="%s"/>', 70 * run.seed, table.concat(points, " "))
+      end
     end
-    parts[#parts + 1] = ('<polyline fill="none" stroke-opacity="0.7" stroke="%s" points="%s"/>'):format(
-      COLORS[run.variant], table.concat(points, " "))
   end
   return table.concat(parts, "\n") .. "\n</svg>\n"
 end
@@ -209,7 +222,7 @@ local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local variants, curves = #(options.variant or {}) > 0 and options.variant or VARIANTS, {}
   for _, variant in ipairs(variants) do
-    if not COLORS[variant] then
+    if not TITLES[variant] then
       args.misuse(("--variant %s: expected %s"):format(variant, table.concat(VARIANTS, ", ")))
     end
   end
@@ -225,7 +238,7 @@ local function run(list)
     assert(fs.mkdirs(options.output))
     assert(fs.write(options.output .. "/stability.json", json.encode(curves)))
     for _, metric in ipairs(METRICS) do
-      assert(fs.write(("%s/%s.svg"):format(options.output, metric), figure(metric, curves)))
+      assert(fs.write(("%s/%s.svg"):format(options.output, metric), figure(metric, curves, variants)))
     end
   end
   return 0

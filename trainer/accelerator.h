@@ -13,9 +13,22 @@
 #include "trainer/generate/device_decoder.h"
 #include "trainer/torch.h"
 
+namespace c10d {
+class Store;
+}
+
 namespace khost::trainer {
 
 struct Weights;
+
+// Exchanges of the device's tensors between ranks, each of which has a device of its own. Calls come in the same order
+// on every rank, return when the exchange is done, and throw when it cannot be.
+class DeviceRanks {
+ public:
+  virtual ~DeviceRanks() = default;
+  virtual void sum(at::Tensor& tensor) = 0;
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;
+};
 
 struct AdamNumbers {
   float grad_scale, beta1, beta2, epsilon, rate, rate_decay, bias1, bias2;  // bias2 is already a square root
@@ -73,6 +86,10 @@ class Accelerator {
 
   // Reads the weights by reference, anew in each step.
   virtual std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions) = 0;
+
+  // `store` is where the ranks have met. Null where the library was built without NCCL.
+  virtual std::unique_ptr<DeviceRanks> join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                            double timeout_s) = 0;
 };
 
 // Loads the library, once. A failure says what is missing: the library, the driver, or a device.

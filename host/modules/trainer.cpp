@@ -166,22 +166,26 @@ void join_ranks(Resume<RanksTable> done, lua_State* L) {
     done(RanksTable{ranks->rank(), ranks->size()});
     return;
   }
-  in_pool(L, done, []() -> Result<RanksTable> {
-    Result<trainer::RanksOptions> options = trainer::read_ranks([](const char* name) -> std::string {
-      const char* value = std::getenv(name);
-      return value == nullptr ? "" : value;
-    });
-    if (!options) {
-      return options.failure();
-    }
-    if (options->size > 1) {
-      Result<std::shared_ptr<trainer::Ranks>> ranks = trainer::Ranks::join(*options);
+  Result<trainer::RanksOptions> options = trainer::read_ranks([](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  });
+  if (!options) {
+    done.fail(options.failure());
+    return;
+  }
+  if (options->size > 1) {
+    trainer::see_own_card(options->local_rank);
+  }
+  in_pool(L, done, [given = *options]() -> Result<RanksTable> {
+    if (given.size > 1) {
+      Result<std::shared_ptr<trainer::Ranks>> ranks = trainer::Ranks::join(given);
       if (!ranks) {
         return ranks.failure();
       }
       trainer::Ranks::set_current(*ranks);
     }
-    return RanksTable{options->rank, options->size};
+    return RanksTable{given.rank, given.size};
   });
 }
 

@@ -15,7 +15,7 @@ local function make(run)
   local c = config.plain(preset).base
   c.operators = #c.operators > 0 and c.operators or nil
   local folder = run.folder .. "/checkpoints/base"
-  local result = base.make(c, run.judging, folder, { on_step = function(step, values)
+  local result = base.make(c, run.judging, folder, { machine = run.config.machine, on_step = function(step, values)
     assert(run.store:metrics("base", step, values))
   end })
   return folder, result

@@ -59,10 +59,11 @@ end
 ---@async
 ---@param tokenizer khost.Tokenizer
 ---@param c table
----@param threads integer
+---@param machine table   [machine] of a configuration
 ---@return khost.Trainer
-function base.model(tokenizer, c, threads)
-  return assert(trainer.open { tokenizer = tokenizer, seed = c.seed, threads = threads,
+function base.model(tokenizer, c, machine)
+  return assert(trainer.open { tokenizer = tokenizer, seed = c.seed, device = machine.device, dtype = machine.dtype,
+    threads = machine.threads > 0 and machine.threads or nil,
     model = { width = c.width, layers = c.layers, heads = c.heads, positions = c.positions,
       end_token = tokenizer:special(tiny.STOP) },
     optimizer = { beta2 = 0.95, weight_decay = 0.01 } })
@@ -165,12 +166,12 @@ end
 ---@param c table             [base] of a preset
 ---@param judge table
 ---@param folder string       where config.json, model.safetensors and tokenizer.json go
----@param options {threads: integer, on_step?: fun(step: integer, values: table)}
+---@param options {machine: table, on_step?: fun(step: integer, values: table)}
 ---@return BaseResult
 function base.make(c, judge, folder, options)
   local dialogues, hash = base.corpus(c)
   local tokenizer = base.tokenizer(dialogues, c)
-  local actor = base.model(tokenizer, c, options.threads)
+  local actor = base.model(tokenizer, c, options.machine)
   local bar = progress.begin("supervise", math.floor(#dialogues / c.batch))
   local result = { corpus_hash = hash, dialogues = #dialogues, parameters = actor:stats().parameters }
   base.supervise(actor, dialogues, c, function(step, loss, tokens)

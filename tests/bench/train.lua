@@ -21,29 +21,6 @@ local OPTIONS = smollm2.options {
 }
 local SMOLLM2 = smollm2.shape(8192)
 
-local function episodes_of(options)
-  local episodes = {}
-  for index = 1, math.max(1, math.floor(options.tokens / options.length)) do
-    local tokens, mask = {}, {}
-    for place = 1, options.length do
-      tokens[place] = (index * 7919 + place * 104729) % 251
-      mask[place] = place > 1 and 1 or 0
-    end
-    episodes[index] = { tokens = tokens, mask = mask, reward = index % 3, group = 1 }
-  end
-  return episodes
-end
-
-local function timed(steps, fn)
-  local times = {}
-  for step = 1, steps + 2 do  -- the first two are not counted
-    local begin = sched.now()
-    fn()
-    if step > 2 or steps < 3 then times[#times + 1] = sched.now() - begin end
-  end
-  return smollm2.median(times)
-end
-
 -- Seconds a step of the same work in other programs, on the same card.
 local function reference(options)
   return smollm2.reference("train_reference.py", SMOLLM2, { batch = options.tokens / options.length,
@@ -54,10 +31,10 @@ local function run(list)
   local options = args.parse(OPTIONS, list, { name = "tests/bench/train.lua", summary = "seconds of an optimizer step" })
   local actor = assert(trainer.open { model = options.model or SMOLLM2, seed = 1, threads = options.threads,
     device = options.device, dtype = options.dtype, recompute = options.recompute, lease = "" })
-  local batch = trainer.pack(episodes_of(options), { tokens = options.pack })
+  local batch = trainer.pack(smollm2.episodes(options.tokens, options.length), { tokens = options.pack })
   local tokens = batch:metrics().tokens
   local step = { lr = 1e-5, max_norm = 1 }
-  local supervised_s = timed(options.steps, function()
+  local supervised_s = smollm2.timed(options.steps, function()
     assert(actor:update(batch, trainer.rft { reduce = "token-mean" }, step))
   end)
   local critic, phases = actor:critic(), {}
@@ -67,7 +44,7 @@ local function run(list)
     phases[name] = sched.now() - begin
     return result
   end
-  local ppo_s = timed(options.steps, function()
+  local ppo_s = smollm2.timed(options.steps, function()
     phase("log-probs", function() return batch:fill("old_logp", actor) end)
     phase("values", function() return batch:fill("values", critic) end)
     phase("advantages", function() return batch:advantages { lambda = 0.95 } end)

@@ -3,6 +3,7 @@
   golden.py make DIR      random models of every family under DIR, each with golden.json: tokens, log-probabilities in
                           fp32 and bf16, and a greedy continuation
   golden.py check DIR     log-probabilities and greedy continuation of a model folder that khost saved, as JSON
+  golden.py text DIR      tokens of an English text by a model folder that khost made, and what `make` writes of them, as JSON
   golden.py formula       the numbers that family_test.cpp holds as text
 """
 
@@ -77,6 +78,17 @@ def check(folder):
     print(json.dumps(dict(kind=type(model).__name__, logprobs=logprobs(model, tokens), greedy=greedy(model, tokens[:8]))))
 
 
+def text(folder):
+    words = ("The capital of France is Paris, and the river that flows through the city is called the Seine. In 2024, "
+             "12,345 people\n\tvisited `main()`, didn't they?")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    tokens = tokenizer(words, add_special_tokens=False).input_ids
+    facts = dict(text=words, tokens=tokens, logprobs=logprobs(model, tokens), greedy=greedy(model, tokens[:8]))
+    facts["bf16"] = logprobs(model.to(torch.bfloat16), tokens)
+    print(json.dumps(facts))
+
+
 def formula():
     """Weights that two programs can write down: sin(0.7 i + k), for the i-th number of the k-th tensor by name."""
     for name, config in FAMILIES.items():
@@ -98,4 +110,4 @@ def formula():
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    {"make": make, "check": check, "formula": formula}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "check": check, "text": text, "formula": formula}[sys.argv[1]](*sys.argv[2:])

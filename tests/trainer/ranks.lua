@@ -1,5 +1,5 @@
 -- What tests/trainer/ranks_test.cpp starts as one process or as several: a few PPO updates on fixed trajectories, of which
--- every rank takes its share. Rank 0 prints what came out as JSON.
+-- every rank takes its share. Rank 0 prints what came out as JSON. Arguments: train, die or resume; a device.
 
 local json = require "khost.json"
 local log = require "khost.log"
@@ -40,7 +40,7 @@ end
 local function run(arguments)
   local ranks = assert(trainer.ranks())
   local shape = { vocabulary = 31, width = 32, layers = 2, heads = 4, kv_heads = 2, positions = 64 }
-  local actor = assert(trainer.open { model = shape, seed = 6, threads = 1, lease = "" })
+  local actor = assert(trainer.open { model = shape, seed = 6, threads = 1, lease = "", device = arguments[2] or "cpu" })
   local critic = actor:critic()
   local list, norms, losses, more = share(ranks), {}, {}, {}
   if arguments[1] == "resume" then
@@ -48,8 +48,12 @@ local function run(arguments)
     assert(critic:load("critic"))
   end
   for step = 1, 3 do
-    if arguments[1] == "die" and step == 2 and ranks.rank == 1 then
-      return 3
+    if arguments[1] == "die" and step == 2 then
+      assert(actor:save("actor"))
+      assert(critic:save("critic"))
+      if ranks.rank == 1 then
+        return 3
+      end
     end
     local metrics, message, code = update(actor, critic, list)
     if not metrics then

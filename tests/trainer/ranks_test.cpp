@@ -87,28 +87,77 @@ TEST_CASE("slices cover everything once") {
   }
 }
 
-TEST_CASE("two processes reproduce one process's updates, and resume from each other's checkpoints") {
-  const testing::TemporaryFolder folder;
-  const Json one = train(folder, 1, "train");
-  const Json two = train(folder, 2, "train");
-  const auto close = [](const Json& a, const Json& b, double tolerance) {
-    REQUIRE(a.size() == b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      CHECK(a[i].get<double>() == doctest::Approx(b[i].get<double>()).epsilon(tolerance));
-    }
-  };
-  close(two["norms"], one["norms"], 1e-4);
-  close(two["losses"], one["losses"], 1e-3);
-  close(two["logprobs"], one["logprobs"], 1e-4);
-  CHECK(two["size"] == 2);
-  // The checkpoint that two ranks wrote goes on alone.
-  const Json alone = train(folder, 1, "resume");
-  close(alone["norms"], two["more"], 1e-4);
+TEST_CASE("of the cards of a machine every rank sees one") {
+  CHECK(card_of("", 8, 3) == "3");
+  CHECK(card_of("", 2, 3) == "1");
+  CHECK(card_of("", 1, 3) == "");
+  CHECK(card_of("", 0, 0) == "");
+  CHECK(card_of("5,GPU-77,2", 8, 1) == "GPU-77");
+  CHECK(card_of("6", 8, 1) == "");  // srun gave each rank its own already
 }
 
-TEST_CASE("a rank that dies ends the others with a message that says so") {
+namespace {
+
+void check_close(const Json& a, const Json& b, double tolerance) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].get<double>() == doctest::Approx(b[i].get<double>()).epsilon(tolerance));
+  }
+}
+
+void check_two_like_one(const std::string& device) {
   const testing::TemporaryFolder folder;
-  const Json left = train(folder, 2, "die");
+  const Json one = train(folder, 1, "train " + device);
+  const Json two = train(folder, 2, "train " + device);
+  check_close(two["norms"], one["norms"], 1e-4);
+  check_close(two["losses"], one["losses"], 1e-3);
+  check_close(two["logprobs"], one["logprobs"], 1e-4);
+  CHECK(two["size"] == 2);
+  // The checkpoint that two ranks wrote goes on alone.
+  const Json alone = train(folder, 1, "resume " + device);
+  check_close(alone["norms"], two["more"], 1e-4);
+}
+
+void check_death(const std::string& device) {
+  const testing::TemporaryFolder folder;
+  const Json whole = train(folder, 1, "train " + device);
+  std::filesystem::remove_all(folder / "actor");
+  std::filesystem::remove_all(folder / "critic");
+  const Json left = train(folder, 2, "die " + device);
   CHECK(left["code"] == "gone");
   CHECK(left["message"].get<std::string>().find("rank 0 of 2: sum: another rank is gone") == 0);
+  // What both had saved before goes on as if nobody had died.
+  const Json again = train(folder, 2, "resume " + device);
+  CHECK(again["norms"][0].get<double>() == doctest::Approx(whole["norms"][1].get<double>()).epsilon(1e-4));
+  CHECK(again["norms"][1].get<double>() == doctest::Approx(whole["norms"][2].get<double>()).epsilon(1e-4));
+}
+
+bool has_two_cards() {
+  const bool has = std::filesystem::exists("/dev/nvidia0") && std::filesystem::exists("/dev/nvidia1");
+  if (!has) {
+    MESSAGE("skipped: this machine has no two cards");
+  }
+  return has;
+}
+
+}  // namespace
+
+TEST_CASE("two processes reproduce one process's updates, and resume from each other's checkpoints") {
+  check_two_like_one("cpu");
+}
+
+TEST_CASE("a rank that dies ends the others with a message that says so, and what was saved goes on") {
+  check_death("cpu");
+}
+
+TEST_CASE("cuda: two processes with a card each reproduce one process's updates") {
+  if (has_two_cards()) {
+    check_two_like_one("cuda");
+  }
+}
+
+TEST_CASE("cuda: a rank that dies ends the others, whose cards would wait for it, and what was saved goes on") {
+  if (has_two_cards()) {
+    check_death("cuda");
+  }
 }

@@ -8,6 +8,7 @@
 
 #include "trainer/cuda/decoder.h"
 #include "trainer/cuda/kernels.h"
+#include "trainer/cuda/ranks.h"
 
 namespace khost::trainer::cuda {
 namespace {
@@ -121,6 +122,11 @@ class Cuda : public Accelerator {
 
   std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions) override {
     return make_decoder(weights, slots, positions);
+  }
+
+  std::unique_ptr<DeviceRanks> join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                    double timeout_s) override {
+    return join_cards(store, rank, size, timeout_s);
   }
 };
 

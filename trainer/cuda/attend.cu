@@ -48,10 +48,10 @@ __device__ inline void load_words(const __nv_bfloat16* from, uint32_t (&to)[W]) 
   }
 }
 
-// One warp norms (where a weight is given) and turns a head of a row.
+// One warp norms (where a weight is given) and turns a head of a row, times `factor`.
 template <int D>
 __device__ inline void turn(const __nv_bfloat16* from, __nv_bfloat16* to, const __nv_bfloat16* weight, float epsilon,
-                            const float* cosine, const float* sine, int lane) {
+                            const float* cosine, const float* sine, float factor, int lane) {
   constexpr int kPairs = (D / 2 + 31) / 32;
   float low[kPairs];
   float high[kPairs];
@@ -59,8 +59,8 @@ __device__ inline void turn(const __nv_bfloat16* from, __nv_bfloat16* to, const 
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
     const int c = lane + 32 * i;
-    low[i] = c < D / 2 ? to_float(from[c]) : 0;
-    high[i] = c < D / 2 ? to_float(from[c + D / 2]) : 0;
+    low[i] = c < D / 2 ? to_float(from[c]) * factor : 0;
+    high[i] = c < D / 2 ? to_float(from[c + D / 2]) * factor : 0;
     squares += low[i] * low[i] + high[i] * high[i];
   }
   const float scale = weight == nullptr ? 1.0f : rsqrtf(warp_sum(squares) / D + epsilon);
@@ -105,17 +105,24 @@ __global__ void __launch_bounds__(kWarps * 32, D == 64 && R == 8 ? 6 : 2) attend
     const __nv_bfloat16* row = static_cast<const __nv_bfloat16*>(a.qkv) + tile.row * row_width;
     const float* cosine = add.cosine + int64_t{tile.position} * (D / 2);
     const float* sine = add.sine + int64_t{tile.position} * (D / 2);
+    const float factor =
+        add.folded.x == nullptr
+            ? 1.0f
+            : inverse_rms(static_cast<const __nv_bfloat16*>(add.folded.x) + tile.row * add.folded.width,
+                          add.folded.width, add.folded.epsilon);
     for (int head = warp; head < group + 2; head += kWarps) {
       if (head < group) {
         turn<D>(row + (kv * group + head) * D, turned[head], static_cast<const __nv_bfloat16*>(add.q_norm), add.epsilon,
-                cosine, sine, lane);
+                cosine, sine, factor, lane);
       } else if (head == group) {
         turn<D>(row + (a.heads + kv) * D, keys + int64_t{tile.position} * D,
-                static_cast<const __nv_bfloat16*>(add.k_norm), add.epsilon, cosine, sine, lane);
+                static_cast<const __nv_bfloat16*>(add.k_norm), add.epsilon, cosine, sine, factor, lane);
       } else {
         for (int d = 2 * lane; d < D; d += 64) {
+          const float2 two = __bfloat1622float2(
+              *reinterpret_cast<const __nv_bfloat162*>(row + (a.heads + a.cache.kv_heads + kv) * D + d));
           *reinterpret_cast<uint32_t*>(values + int64_t{tile.position} * D + d) =
-              *reinterpret_cast<const uint32_t*>(row + (a.heads + a.cache.kv_heads + kv) * D + d);
+              pack(two.x * factor, two.y * factor);
         }
       }
     }
@@ -372,10 +379,13 @@ void attend(const Attend& a, cudaStream_t stream) {
   check_launch("attend");
 }
 
+bool appends_in_one(bool half, int64_t heads, int64_t kv_heads, int64_t head_width) {
+  return heads / kv_heads <= 8 && has_fast_path(half, heads / kv_heads, head_width);
+}
+
 void append_and_attend(const Append& add, const Attend& a, cudaStream_t stream) {
   const int64_t width = a.cache.head_width;
-  const int64_t group = a.heads / a.cache.kv_heads;
-  if (a.rows_a_tile != 1 || group > 8 || !has_fast_path(a.half, group, width)) {
+  if (a.rows_a_tile != 1 || !appends_in_one(a.half, a.heads, a.cache.kv_heads, width)) {
     append(add, stream);
     attend(a, stream);
     return;

@@ -54,36 +54,72 @@ struct Buffers {
   }
 };
 
-// The products of a step in bf16, tuned for its number of rows.
+// Matrices times the weights of the norm before them: a step of few rows is a chain of short kernels, and those of the norms
+// can be saved. Copies, made anew after every change of the weights.
+struct FoldedWeights {
+  std::vector<at::Tensor> qkv, gate_up;  // of each layer
+  at::Tensor head;
+
+  // Whether kernels for the shape know folded rows. A bias would have to be added after the factor.
+  static bool serves(const Weights& w) {
+    const ModelConfig& c = w.config;
+    return w.embedding.scalar_type() == at::kBFloat16 && !c.qkv_bias && c.width % 8 == 0 && c.mlp_width % 8 == 0 &&
+           appends_in_one(true, c.heads, c.kv_heads, c.head_width);
+  }
+
+  void fold(const Weights& w) {
+    const at::NoGradGuard no_grad;
+    const auto put = [](at::Tensor& into, const at::Tensor& matrix, const at::Tensor& norm) {
+      const at::Tensor product = (matrix.detach().to(at::kFloat) * norm.detach().to(at::kFloat)).to(at::kBFloat16);
+      into.defined() ? static_cast<void>(into.copy_(product)) : static_cast<void>(into = product);
+    };
+    qkv.resize(w.layers.size());
+    gate_up.resize(w.layers.size());
+    for (size_t l = 0; l < w.layers.size(); ++l) {
+      put(qkv[l], w.layers[l].qkv, w.layers[l].norm_attention);
+      put(gate_up[l], w.layers[l].gate_up, w.layers[l].norm_mlp);
+    }
+    put(head, w.vocabulary_weight(), w.final_norm);
+  }
+};
+
+// The products of a step with folded weights, tuned for its number of rows.
 struct Products {
   Product qkv, attention_out, gate_up, mlp_out, head;
 
   Products(const ModelConfig& c, int64_t rows)
-      : qkv(rows, c.width, c.qkv_width(), false),
-        attention_out(rows, c.heads * c.head_width, c.width, false),
-        gate_up(rows, c.width, 2 * c.mlp_width, false),
-        mlp_out(rows, c.mlp_width, c.width, false),
-        head(rows, c.width, c.vocabulary, true) {}
+      : qkv(rows, c.width, c.qkv_width(), Product::Result::bf16),
+        attention_out(rows, c.heads * c.head_width, c.width, Product::Result::added),
+        gate_up(rows, c.width, 2 * c.mlp_width, Product::Result::bf16),
+        mlp_out(rows, c.mlp_width, c.width, Product::Result::added),
+        head(rows, c.width, c.vocabulary, Product::Result::fp32) {}
 
-  void tune(const Weights& w, Buffers& b, cudaStream_t stream) {
-    const auto all = [&](at::Tensor Layer::* weight) {
+  void tune(const Weights& w, const FoldedWeights& folded, Buffers& b, cudaStream_t stream) {
+    const auto data = [](const std::vector<at::Tensor>& tensors) {
       std::vector<const void*> list;
-      for (const Layer& layer : w.layers) {
-        list.push_back((layer.*weight).const_data_ptr());
+      for (const at::Tensor& tensor : tensors) {
+        list.push_back(tensor.const_data_ptr());
       }
       return list;
     };
-    qkv.tune(all(&Layer::qkv), b.h.data_ptr(), b.qkv.data_ptr(), stream);
-    attention_out.tune(all(&Layer::attention_out), b.attention.data_ptr(), b.delta.data_ptr(), stream);
-    gate_up.tune(all(&Layer::gate_up), b.h.data_ptr(), b.gate_up.data_ptr(), stream);
-    mlp_out.tune(all(&Layer::mlp_out), b.mlp.data_ptr(), b.delta.data_ptr(), stream);
-    head.tune({w.vocabulary_weight().const_data_ptr()}, b.h.data_ptr(), b.logits.data_ptr(), stream);
+    std::vector<at::Tensor> out;
+    std::vector<at::Tensor> down;
+    for (const Layer& layer : w.layers) {
+      out.push_back(layer.attention_out);
+      down.push_back(layer.mlp_out);
+    }
+    void* x = b.x[0].data_ptr();
+    qkv.tune(data(folded.qkv), x, b.qkv.data_ptr(), stream);
+    attention_out.tune(data(out), b.attention.data_ptr(), x, stream);
+    gate_up.tune(data(folded.gate_up), x, b.gate_up.data_ptr(), stream);
+    mlp_out.tune(data(down), b.mlp.data_ptr(), x, stream);
+    head.tune({folded.head.const_data_ptr()}, x, b.logits.data_ptr(), stream);
   }
 };
 
 struct Step {
   Buffers buffers;
-  std::unique_ptr<Products> products;  // bf16 only
+  std::unique_ptr<Products> products;  // where weights are folded
   at::cuda::CUDAGraph graph;
   explicit Step(const Weights& w, int64_t rows) : buffers(w, rows, rows, rows) {}
 };
@@ -103,6 +139,7 @@ class Decoder : public DeviceDecoder {
     states_ = at::zeros({slots * static_cast<int64_t>(sizeof(SlotState))}, type.dtype(at::kByte));
     drawn_ = at::zeros({slots * static_cast<int64_t>(sizeof(SlotDrawn))}, type.dtype(at::kByte));
     active_ = at::zeros({std::max(slots, bucket(slots))}, type.dtype(at::kInt));
+    refresh();
     // The weights were written on another stream.
     must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
@@ -118,6 +155,13 @@ class Decoder : public DeviceDecoder {
   }
 
   int64_t positions() const override { return positions_; }
+
+  void refresh() override {
+    if (FoldedWeights::serves(weights_)) {
+      const c10::cuda::CUDAStreamGuard guard(stream_);
+      folded_.fold(weights_);
+    }
+  }
 
   void copy_prefix(int64_t from, int64_t to, int64_t length) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -164,7 +208,7 @@ class Decoder : public DeviceDecoder {
       must(cudaMemcpyAsync(state_data() + draws[i].slot, &states[i], sizeof(SlotState), cudaMemcpyHostToDevice, stream_),
            "cudaMemcpyAsync");
     }
-    forward(b, static_cast<int64_t>(tiles.size()), most, nullptr);
+    forward(b, static_cast<int64_t>(tiles.size()), most);
     if (draws.empty()) {
       return;
     }
@@ -173,7 +217,7 @@ class Decoder : public DeviceDecoder {
     at::Tensor slots_N = at::empty_like(rows_N);
     upload(rows_N, last_rows.data(), last_rows.size() * 4);
     upload(slots_N, last_slots.data(), last_slots.size() * 4);
-    draw_rows(b.h.index_select(0, rows_N), slots_N, {}, nullptr);
+    draw_rows(b.h.index_select(0, rows_N), slots_N, {});
   }
 
   void advance(const std::vector<int64_t>& slots) override {
@@ -244,15 +288,19 @@ class Decoder : public DeviceDecoder {
   std::unique_ptr<Step> record(int64_t rows) {
     auto step = std::make_unique<Step>(weights_, rows);
     Buffers& b = step->buffers;
-    if (half_) {
+    if (folded_.head.defined()) {
       step->products = std::make_unique<Products>(weights_.config, rows);
-      step->products->tune(weights_, b, stream_);
+      step->products->tune(weights_, folded_, b, stream_);
     }
     const auto run = [&] {
       gather_rows(state_data(), active_.data_ptr<int32_t>(), rows, positions_, tile_data(b),
                   b.slots.data_ptr<int32_t>(), b.positions.data_ptr<int32_t>(), b.ids.data_ptr<int32_t>(), stream_);
-      forward(b, rows, 1, step->products.get());
-      draw_rows(b.h, b.slots, b.logits, step->products.get());
+      if (step->products) {
+        forward_folded(b, rows, *step->products);
+      } else {
+        forward(b, rows, 1);
+        draw_rows(b.h, b.slots, b.logits);
+      }
     };
     // Once without effect (all rows are padding), so that libraries make what they need outside of the recording.
     std::vector<int32_t> nobody(static_cast<size_t>(rows), -1);
@@ -268,12 +316,8 @@ class Decoder : public DeviceDecoder {
 
   static Tile* tile_data(const Buffers& b) { return reinterpret_cast<Tile*>(b.tiles.data_ptr<int32_t>()); }
 
-  // By the tuned product, where there is one.
-  void multiply(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight, const Product* tuned,
-                const at::Tensor& bias = {}) const {
-    if (tuned != nullptr && !bias.defined()) {
-      tuned->run(weight.const_data_ptr(), x.const_data_ptr(), out.data_ptr(), stream_);
-    } else if (bias.defined()) {
+  static void multiply(at::Tensor& out, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {}) {
+    if (bias.defined()) {
       at::addmm_out(out, bias.detach(), x, weight.detach().t());
     } else {
       at::mm_out(out, x, weight.detach().t());
@@ -281,7 +325,7 @@ class Decoder : public DeviceDecoder {
   }
 
   // Leaves the normed hidden rows in b.h.
-  void forward(Buffers& b, int64_t tile_count, int64_t rows_a_tile, const Products* products) {
+  void forward(Buffers& b, int64_t tile_count, int64_t rows_a_tile) {
     const ModelConfig& c = weights_.config;
     const int64_t rows = b.ids.numel();
     embed(half_, weights_.embedding.data_ptr(), b.ids.data_ptr<int32_t>(), b.x[0].data_ptr(), rows, c.width, stream_);
@@ -296,47 +340,81 @@ class Decoder : public DeviceDecoder {
     };
     for (int64_t l = 0; l < c.layers; ++l) {
       const Layer& layer = weights_.layers[static_cast<size_t>(l)];
-      const CacheView cache{cache_.data_ptr(), c.layers * 2 * c.kv_heads * positions_ * c.head_width, l, c.kv_heads,
-                            positions_, c.head_width};
       norm(layer.norm_attention);
-      multiply(b.qkv, b.h, layer.qkv, products ? &products->qkv : nullptr, layer.qkv_bias);
-      const Append add{half_, rows, c.heads, b.qkv.data_ptr(), c.qk_norm ? layer.q_norm.data_ptr() : nullptr,
-              c.qk_norm ? layer.k_norm.data_ptr() : nullptr, static_cast<float>(c.norm_epsilon),
-              b.slots.data_ptr<int32_t>(), b.positions.data_ptr<int32_t>(), weights_.cosine.data_ptr<float>(),
-              weights_.sine.data_ptr<float>(), cache};
-      const Attend look{half_, tile_count, rows_a_tile, c.heads, tile_data(b), b.qkv.data_ptr(), b.attention.data_ptr(),
-                        cache};
-      if (rows_a_tile == 1) {
-        append_and_attend(add, look, stream_);
-      } else {
-        append(add, stream_);
-        attend(look, stream_);
-      }
-      multiply(b.delta, b.attention, layer.attention_out, products ? &products->attention_out : nullptr);
+      multiply(b.qkv, b.h, layer.qkv, layer.qkv_bias);
+      attend_layer(b, l, tile_count, rows_a_tile, {});
+      multiply(b.delta, b.attention, layer.attention_out);
       norm(layer.norm_mlp);
-      multiply(b.gate_up, b.h, layer.gate_up, products ? &products->gate_up : nullptr);
+      multiply(b.gate_up, b.h, layer.gate_up);
       swiglu(half_, b.gate_up.data_ptr(), b.mlp.data_ptr(), rows, c.mlp_width, stream_);
-      multiply(b.delta, b.mlp, layer.mlp_out, products ? &products->mlp_out : nullptr);
+      multiply(b.delta, b.mlp, layer.mlp_out);
     }
     norm(weights_.final_norm);
   }
 
+  void attend_layer(Buffers& b, int64_t l, int64_t tile_count, int64_t rows_a_tile, const Folded& folded) {
+    const ModelConfig& c = weights_.config;
+    const Layer& layer = weights_.layers[static_cast<size_t>(l)];
+    const CacheView cache{cache_.data_ptr(), c.layers * 2 * c.kv_heads * positions_ * c.head_width, l, c.kv_heads,
+                          positions_, c.head_width};
+    const Append add{half_,
+                     b.ids.numel(),
+                     c.heads,
+                     b.qkv.data_ptr(),
+                     c.qk_norm ? layer.q_norm.data_ptr() : nullptr,
+                     c.qk_norm ? layer.k_norm.data_ptr() : nullptr,
+                     static_cast<float>(c.norm_epsilon),
+                     b.slots.data_ptr<int32_t>(),
+                     b.positions.data_ptr<int32_t>(),
+                     weights_.cosine.data_ptr<float>(),
+                     weights_.sine.data_ptr<float>(),
+                     cache,
+                     folded};
+    const Attend look{half_, tile_count, rows_a_tile, c.heads, tile_data(b), b.qkv.data_ptr(), b.attention.data_ptr(),
+                      cache};
+    if (rows_a_tile == 1) {
+      append_and_attend(add, look, stream_);
+    } else {
+      append(add, stream_);
+      attend(look, stream_);
+    }
+  }
+
+  // One token a row with folded weights, through to what is drawn. The stream of hidden rows stays in one place, which
+  // products add to.
+  void forward_folded(Buffers& b, int64_t rows, const Products& products) {
+    const ModelConfig& c = weights_.config;
+    void* x = b.x[0].data_ptr();
+    const Folded folded{x, c.width, static_cast<float>(c.norm_epsilon)};
+    embed(half_, weights_.embedding.data_ptr(), b.ids.data_ptr<int32_t>(), x, rows, c.width, stream_);
+    for (int64_t l = 0; l < c.layers; ++l) {
+      const auto index = static_cast<size_t>(l);
+      const Layer& layer = weights_.layers[index];
+      products.qkv.run(folded_.qkv[index].const_data_ptr(), x, b.qkv.data_ptr(), stream_);
+      attend_layer(b, l, rows, 1, folded);
+      products.attention_out.run(layer.attention_out.const_data_ptr(), b.attention.data_ptr(), x, stream_);
+      products.gate_up.run(folded_.gate_up[index].const_data_ptr(), x, b.gate_up.data_ptr(), stream_);
+      swiglu_folded(b.gate_up.data_ptr(), b.mlp.data_ptr(), rows, c.mlp_width, folded, stream_);
+      products.mlp_out.run(layer.mlp_out.const_data_ptr(), b.mlp.data_ptr(), x, stream_);
+    }
+    products.head.run(folded_.head.const_data_ptr(), x, b.logits.data_ptr(), stream_);
+    draw({rows, c.vocabulary, b.logits.data_ptr<float>(), b.slots.data_ptr<int32_t>(), state_data(), drawn_data(), folded},
+         stream_);
+  }
+
   // Draws for hidden rows; `logits` may be memory to use.
-  void draw_rows(const at::Tensor& hidden_NC, const at::Tensor& slots_N, at::Tensor logits, const Products* products) {
+  void draw_rows(const at::Tensor& hidden_NC, const at::Tensor& slots_N, at::Tensor logits) {
     const at::Tensor head = weights_.vocabulary_weight().detach().t();
     if (!logits.defined()) {
       logits = at::empty({hidden_NC.size(0), weights_.config.vocabulary}, hidden_NC.options().dtype(at::kFloat));
     }
-    if (products != nullptr) {
-      products->head.run(weights_.vocabulary_weight().const_data_ptr(), hidden_NC.const_data_ptr(), logits.data_ptr(),
-                         stream_);
-    } else if (half_) {
+    if (half_) {
       at::mm_out(logits, hidden_NC, head, at::kFloat);
     } else {
       at::mm_out(logits, hidden_NC, head);
     }
     draw({hidden_NC.size(0), weights_.config.vocabulary, logits.data_ptr<float>(), slots_N.data_ptr<int32_t>(),
-          state_data(), drawn_data()},
+          state_data(), drawn_data(), {}},
          stream_);
   }
 
@@ -344,6 +422,7 @@ class Decoder : public DeviceDecoder {
   const bool half_;
   const int64_t slot_count_, positions_;
   const c10::cuda::CUDAStream stream_;
+  FoldedWeights folded_;  // empty where it does not serve
   at::Tensor cache_, states_, drawn_;
   at::Tensor active_;              // the slots that advance, one a row of the bucket
   std::vector<int32_t> uploaded_;  // what active_ holds

@@ -75,6 +75,16 @@ void launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStre
 
 __device__ inline void wait_for_previous() { cudaGridDependencySynchronize(); }
 
+// 1 / root mean square of a row of bf16; every lane of the warp gets it.
+__device__ inline float inverse_rms(const __nv_bfloat16* row, int64_t width, float epsilon) {
+  float squares = 0;
+  for (int64_t c = threadIdx.x % 32 * 2; c < width; c += 64) {
+    const float2 two = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(row + c));
+    squares += two.x * two.x + two.y * two.y;
+  }
+  return rsqrtf(warp_sum(squares) / static_cast<float>(width) + epsilon);
+}
+
 // Calls `run` with the element type and the widest vector that divides `width`.
 template <class F>
 void with_vector(bool half, int64_t width, F run) {

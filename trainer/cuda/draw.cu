@@ -117,7 +117,12 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawRows a) {
   const SlotState state = a.states[slot];
   const float* row = a.logits + int64_t{blockIdx.x} * a.vocabulary;
   const bool greedy = state.temperature <= 0;
-  const float scale = greedy ? 1.0f : 1.0f / state.temperature;
+  const float factor =
+      a.folded.x == nullptr
+          ? 1.0f
+          : inverse_rms(static_cast<const __nv_bfloat16*>(a.folded.x) + int64_t{blockIdx.x} * a.folded.width,
+                        a.folded.width, a.folded.epsilon);
+  const float scale = greedy ? factor : factor / state.temperature;
   const uint64_t key = mix(mix(state.seed) + static_cast<uint64_t>(state.drawn));
   const uint32_t low = static_cast<uint32_t>(key);
   const uint32_t high = static_cast<uint32_t>(key >> 32);

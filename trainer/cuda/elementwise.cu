@@ -1,5 +1,6 @@
 // SwiGLU, rotary positions and the optimizer's step: one thread a vector of elements.
 #include "trainer/cuda/device.cuh"
+#include "trainer/cuda/generate_kernels.h"
 #include "trainer/cuda/kernels.h"
 
 namespace khost::trainer::cuda {
@@ -31,6 +32,27 @@ __global__ void swiglu_kernel(const T* __restrict__ gate_up, T* __restrict__ out
     g[i] *= sigmoid(g[i]) * u[i];
   }
   store<T, N>(out + at, g);
+}
+
+// One block a row; every warp works out the row's factor for itself.
+__global__ void swiglu_folded_kernel(const __nv_bfloat16* __restrict__ gate_up, __nv_bfloat16* __restrict__ out,
+                                     int64_t width, Folded folded) {
+  wait_for_previous();
+  const int64_t row = blockIdx.x;
+  const float factor = inverse_rms(static_cast<const __nv_bfloat16*>(folded.x) + row * folded.width, folded.width,
+                                   folded.epsilon);
+  for (int64_t c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {
+    float g[8];
+    float u[8];
+    load<__nv_bfloat16, 8>(gate_up + row * 2 * width + c, g);
+    load<__nv_bfloat16, 8>(gate_up + row * 2 * width + width + c, u);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float gate = g[i] * factor;
+      g[i] = gate * sigmoid(gate) * u[i] * factor;
+    }
+    store<__nv_bfloat16, 8>(out + row * width + c, g);
+  }
 }
 
 template <class T, int N>
@@ -143,6 +165,14 @@ void swiglu(bool half, const void* gate_up, void* out, int64_t rows, int64_t wid
                  static_cast<const T*>(gate_up), static_cast<T*>(out), rows * width, width);
   });
   check_launch("swiglu");
+}
+
+void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded, cudaStream_t stream) {
+  const int64_t warps = (width / 8 + 31) / 32;
+  launch_early(swiglu_folded_kernel, dim3(static_cast<unsigned>(rows)),
+               dim3(static_cast<unsigned>(32 * (warps < 8 ? warps : 8))), stream,
+               static_cast<const __nv_bfloat16*>(gate_up), static_cast<__nv_bfloat16*>(out), width, folded);
+  check_launch("swiglu_folded");
 }
 
 void swiglu_backward(bool half, const void* gate_up, const void* dout, void* dgate_up, int64_t rows, int64_t width,

@@ -38,6 +38,14 @@ void gather_rows(const SlotState* states, const int32_t* slots, int64_t rows, in
 void embed(bool half, const void* embedding, const int32_t* ids, void* x, int64_t rows, int64_t width,
            cudaStream_t stream);
 
+// Where the weights of a norm are folded into the matrix behind it, that product was of rows not yet normed: whoever
+// reads its result multiplies by 1 / root mean square of the row. bf16, even width; no `x`: nothing is folded.
+struct Folded {
+  const void* x;  // [rows, width]
+  int64_t width;
+  float epsilon;
+};
+
 // Norms (where weights are given) and turns the q and k heads of each row, q in place, k and v into the cache. Rows of
 // a slot below 0 are left alone.
 struct Append {
@@ -49,7 +57,9 @@ struct Append {
   const int32_t *slots, *positions;  // of each row
   const float *cosine, *sine;
   CacheView cache;
+  Folded folded;
 };
+// Knows nothing of folded rows.
 void append(const Append& call, cudaStream_t stream);
 
 // Attention of each row to what its slot's cache holds up to the row's own position.
@@ -65,8 +75,13 @@ struct Attend {
 // Tokens of one slot that one tile may hold.
 int64_t tokens_a_tile(bool half, int64_t heads, int64_t kv_heads, int64_t head_width);
 void attend(const Attend& call, cudaStream_t stream);
-// Append and then attend, for tiles of one row: in one kernel where there is one for the shape.
+// Whether append_and_attend is one kernel, which knows folded rows.
+bool appends_in_one(bool half, int64_t heads, int64_t kv_heads, int64_t head_width);
+// Append and then attend, for tiles of one row.
 void append_and_attend(const Append& add, const Attend& call, cudaStream_t stream);
+
+// SwiGLU of folded rows.
+void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded, cudaStream_t stream);
 
 // Draws one token for each row from logits fp32 and moves the row's slot on.
 struct DrawRows {
@@ -75,6 +90,7 @@ struct DrawRows {
   const int32_t* slots;  // of each row; below 0: padding
   SlotState* states;
   SlotDrawn* drawn;  // one a slot
+  Folded folded;
 };
 void draw(const DrawRows& call, cudaStream_t stream);
 

@@ -76,49 +76,44 @@ __global__ void __launch_bounds__(kWarps * 32)
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   float dweight[K][N] = {};
+  // Calls `use` with what the lane has of a row, a vector of it after the other.
+  const auto each_vector = [&](int64_t base, auto use) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int64_t c = (int64_t{k} * 32 + lane) * N;
+      if (c < width) {
+        float s[N];
+        float w[N];
+        float d[N];
+        load<T, N>(sum + base + c, s);
+        load<T, N>(weight + c, w);
+        load<T, N>(dy + base + c, d);
+        use(base + c, s, w, d, dweight[k]);
+      }
+    }
+  };
   for (int64_t row = int64_t{blockIdx.x} * kWarps + warp; row < rows; row += int64_t{gridDim.x} * kWarps) {
-    const int64_t base = row * width;
     const float scale = inverse[row];
     float dot = 0;
+    each_vector(row * width, [&](int64_t, const float* s, const float* w, const float* d, float* dw) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int64_t c = (int64_t{k} * 32 + lane) * N;
-      if (c < width) {
-        float s[N];
-        float w[N];
-        float d[N];
-        load<T, N>(sum + base + c, s);
-        load<T, N>(weight + c, w);
-        load<T, N>(dy + base + c, d);
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-          dot += d[i] * w[i] * s[i];
-          dweight[k][i] += d[i] * s[i] * scale;
-        }
+      for (int i = 0; i < N; ++i) {
+        dot += d[i] * w[i] * s[i];
+        dw[i] += d[i] * s[i] * scale;
       }
-    }
+    });
     const float mean = warp_sum(dot) * scale * scale / static_cast<float>(width);
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int64_t c = (int64_t{k} * 32 + lane) * N;
-      if (c < width) {
-        float s[N];
-        float w[N];
-        float d[N];
-        float before[N] = {};
-        load<T, N>(sum + base + c, s);
-        load<T, N>(weight + c, w);
-        load<T, N>(dy + base + c, d);
-        if (dsum != nullptr) {
-          load<T, N>(dsum + base + c, before);
-        }
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-          before[i] += scale * (w[i] * d[i] - s[i] * mean);
-        }
-        store<T, N>(dx + base + c, before);
+    each_vector(row * width, [&](int64_t at, const float* s, const float* w, const float* d, float*) {
+      float before[N] = {};
+      if (dsum != nullptr) {
+        load<T, N>(dsum + at, before);
       }
-    }
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        before[i] += scale * (w[i] * d[i] - s[i] * mean);
+      }
+      store<T, N>(dx + at, before);
+    });
   }
   // Warps add in turn: the order of sums is always the same.
   for (int turn = 0; turn < kWarps; ++turn) {

@@ -43,18 +43,20 @@ struct Product::Shape {
   cublasLtMatrixLayout_t weight = nullptr, x = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   bool chosen = false;
+  bool adds = false;
 
   cublasStatus_t run(const cublasLtMatmulAlgo_t* with, const void* w, const void* from, void* to,
                      cudaStream_t stream) const {
     const float one = 1;
-    const float zero = 0;
-    return cublasLtMatmul(library().handle, operation, &one, w, weight, from, x, &zero, to, result, to, result, with,
+    const float keep = adds ? 1 : 0;
+    return cublasLtMatmul(library().handle, operation, &one, w, weight, from, x, &keep, to, result, to, result, with,
                           library().workspace, kWorkspace, stream);
   }
 };
 
 // Row-major matrices are cuBLAS's with both sides swapped: result^T [out, rows] = weight [out, in] x^T [in, rows].
-Product::Product(int64_t rows, int64_t in, int64_t out, bool wide) : shape_(std::make_unique<Shape>()) {
+Product::Product(int64_t rows, int64_t in, int64_t out, Result result) : shape_(std::make_unique<Shape>()) {
+  shape_->adds = result == Result::added;
   must(cublasLtMatmulDescCreate(&shape_->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
   const cublasOperation_t transposed = CUBLAS_OP_T;
   must(cublasLtMatmulDescSetAttribute(shape_->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
@@ -63,7 +65,7 @@ Product::Product(int64_t rows, int64_t in, int64_t out, bool wide) : shape_(std:
        "cublasLtMatrixLayoutCreate");
   must(cublasLtMatrixLayoutCreate(&shape_->x, CUDA_R_16BF, static_cast<uint64_t>(in), static_cast<uint64_t>(rows), in),
        "cublasLtMatrixLayoutCreate");
-  must(cublasLtMatrixLayoutCreate(&shape_->result, wide ? CUDA_R_32F : CUDA_R_16BF, static_cast<uint64_t>(out),
+  must(cublasLtMatrixLayoutCreate(&shape_->result, result == Result::fp32 ? CUDA_R_32F : CUDA_R_16BF, static_cast<uint64_t>(out),
                                   static_cast<uint64_t>(rows), out),
        "cublasLtMatrixLayoutCreate");
 }

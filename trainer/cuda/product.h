@@ -12,13 +12,15 @@ namespace khost::trainer::cuda {
 
 class Product {
  public:
-  // x bf16 [rows, in], weights bf16 [out, in]; the result is bf16, or fp32 where `wide`.
-  Product(int64_t rows, int64_t in, int64_t out, bool wide);
+  enum class Result { bf16, fp32, added };  // added: to the bf16 that is there
+  // x bf16 [rows, in], weights bf16 [out, in].
+  Product(int64_t rows, int64_t in, int64_t out, Result result);
   ~Product();
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
   // Times what cuBLAS proposes over all of `weights` in turn, so that they come from memory as they will. Waits.
+  // What stands in `result` is lost.
   void tune(const std::vector<const void*>& weights, const void* x, void* result, cudaStream_t stream);
   void run(const void* weight, const void* x, void* result, cudaStream_t stream) const;
 

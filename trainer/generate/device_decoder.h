@@ -34,6 +34,8 @@ class DeviceDecoder {
   virtual ~DeviceDecoder() = default;
 
   virtual int64_t positions() const = 0;
+  // After a change of the weights, before the next step.
+  virtual void refresh() = 0;
   virtual void copy_prefix(int64_t from, int64_t to, int64_t length) = 0;
 
   // Reads prompt tokens, those of one slot side by side and in order. `draws` begin: the last token given of such a

@@ -78,6 +78,7 @@ class Engine {
     uint64_t request;
   };
   std::unique_ptr<DeviceDecoder> device_;
+  uint64_t device_version_ = 0;  // of the weights that it knows
   std::deque<std::vector<Member>> launched_;
   std::vector<Slot> slots_;  // the engine's thread only
   uint64_t clock_ = 0;

@@ -101,6 +101,11 @@ bool Engine::launch() {
   const Weights& w = weights();
   if (!device_) {
     device_ = accelerator().decoder(w, options_.slots, positions_);
+    device_version_ = network_->version;
+  }
+  if (device_version_ != network_->version) {
+    device_->refresh();
+    device_version_ = network_->version;
   }
   if (!tokens.empty()) {
     device_->read(tokens, first);

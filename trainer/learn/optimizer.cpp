@@ -69,8 +69,7 @@ Result<Optimizer::Outcome> Optimizer::step(Weights& weights, const StepOptions& 
     state_.norm_mean = state_.steps == 1 ? norm : kNormMemory * state_.norm_mean + (1 - kNormMemory) * norm;
     apply(weights, lr, scale);
     if (ranks_) {
-      const at::Tensor own = weights.flat.narrow(0, slice_.begin, slice_.length).clone();
-      if (const Status shared = gather(own, weights.flat); !shared) {
+      if (const Status shared = share(weights.flat); !shared) {
         return shared.failure();
       }
     }
@@ -120,10 +119,9 @@ void Optimizer::apply(Weights& weights, double lr, double scale) {
   flat.addcdiv_(first_, second_.sqrt().div_(bias2).add_(options_.epsilon), -lr / bias1);
 }
 
-// Puts every rank's slice into its place of `whole`.
-Status Optimizer::gather(const at::Tensor& slice, at::Tensor& whole) {
-  whole.narrow(0, slice_.begin, slice_.length).copy_(slice);
-  for (int root = 0; ranks_ && root < ranks_->size(); ++root) {
+// Of `whole` every rank holds its slice; then all hold all.
+Status Optimizer::share(at::Tensor& whole) {
+  for (int root = 0; root < ranks_->size(); ++root) {
     const Slice part = slice_of(whole.numel(), root, ranks_->size());
     at::Tensor place = whole.narrow(0, part.begin, part.length);
     if (const Status sent = ranks_->broadcast(place, root); !sent) {
@@ -141,8 +139,9 @@ Status Optimizer::save(const Weights& weights, const std::string& path) {
   if (ranks_) {
     for (const auto& [slice, whole] : {std::pair{&first_, &first}, std::pair{&second_, &second}}) {
       *whole = at::empty(shape, first_.options());
-      if (const Status gathered = gather(*slice, *whole); !gathered) {
-        return gathered;
+      whole->narrow(0, slice_.begin, slice_.length).copy_(*slice);
+      if (const Status shared = share(*whole); !shared) {
+        return shared;
       }
       *whole = whole->cpu();
     }

@@ -35,7 +35,7 @@ class Optimizer {
  private:
   void open_moments(const Weights& weights);
   void apply(Weights& weights, double lr, double scale);
-  Status gather(const at::Tensor& slice, at::Tensor& whole);
+  Status share(at::Tensor& whole);
 
   OptimizerOptions options_;
   State state_;

@@ -1,6 +1,8 @@
-// Ranks over c10d with Gloo. See gloo_names/gloo/names.h for where Gloo's classes come from.
+// Ranks over c10d: Gloo for what the host holds and for noticing that a rank is gone, NCCL for the tensors of cards. See
+// gloo_names/gloo/names.h for where Gloo's classes come from.
 #include "trainer/learn/ranks.h"
 
+#include "trainer/accelerator.h"
 #include "trainer/torch.h"
 
 #define USE_C10D_GLOO
@@ -11,9 +13,10 @@
 namespace khost::trainer {
 namespace {
 
-class GlooRanks : public Ranks {
+class JoinedRanks : public Ranks {
  public:
-  GlooRanks(const RanksOptions& options, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> backend)
+  JoinedRanks(const RanksOptions& options, c10::intrusive_ptr<c10d::Store> store,
+              c10::intrusive_ptr<c10d::Backend> backend)
       : options_(options), store_(std::move(store)), backend_(std::move(backend)) {}
 
   int rank() const override { return options_.rank; }
@@ -21,6 +24,9 @@ class GlooRanks : public Ranks {
 
   Status sum(at::Tensor& tensor) override {
     return exchange("sum", [&] {
+      if (DeviceRanks* cards = cards_for(tensor)) {
+        return cards->sum(tensor);
+      }
       std::vector<at::Tensor> tensors = {tensor.cpu()};
       backend_->allreduce(tensors)->wait();
       if (tensor.is_cuda()) {
@@ -40,6 +46,9 @@ class GlooRanks : public Ranks {
       return ok();
     }
     return exchange("broadcast", [&] {
+      if (DeviceRanks* cards = cards_for(tensor)) {
+        return cards->broadcast(tensor, root);
+      }
       std::vector<at::Tensor> tensors = {tensor.cpu()};
       c10d::BroadcastOptions from;
       from.rootRank = root;
@@ -51,6 +60,21 @@ class GlooRanks : public Ranks {
   }
 
  private:
+  // What exchanges the tensor between cards, or null: then it goes through the host. A card that waits for a rank that
+  // is gone waits long, so all ranks meet first, which fails at once.
+  DeviceRanks* cards_for(const at::Tensor& tensor) {
+    if (!tensor.is_cuda()) {
+      return nullptr;
+    }
+    std::vector<at::Tensor> here = {at::zeros({1})};
+    backend_->allreduce(here)->wait();
+    if (!asked_for_cards_) {
+      asked_for_cards_ = true;
+      cards_ = accelerator().join(store_, options_.rank, options_.size, options_.timeout_s);
+    }
+    return cards_.get();
+  }
+
   // Gloo throws when a peer closes its connection or says nothing for too long.
   template <class F>
   Status exchange(const char* what, F work) {
@@ -68,6 +92,8 @@ class GlooRanks : public Ranks {
   const RanksOptions options_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> backend_;
+  bool asked_for_cards_ = false;
+  std::unique_ptr<DeviceRanks> cards_;
 };
 
 }  // namespace
@@ -90,7 +116,7 @@ Result<std::shared_ptr<Ranks>> Ranks::join(const RanksOptions& options) {
                                   : c10d::ProcessGroupGloo::createDefaultDevice());
     c10::intrusive_ptr<c10d::Backend> backend =
         c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo);
-    return std::shared_ptr<Ranks>(std::make_shared<GlooRanks>(options, store, backend));
+    return std::shared_ptr<Ranks>(std::make_shared<JoinedRanks>(options, store, backend));
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return Failure{"rank " + std::to_string(options.rank) + " of " + std::to_string(options.size) + " cannot join at " +

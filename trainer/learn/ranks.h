@@ -20,6 +20,7 @@ namespace khost::trainer {
 struct RanksOptions {
   int rank = 0;
   int size = 1;
+  int local_rank = 0;  // among those of this machine
   std::string address = "127.0.0.1";  // of the store that ranks meet at
   int port = 29500;
   bool host_store = true;   // rank 0 hosts the store; under torchrun's agent nobody does
@@ -29,6 +30,12 @@ struct RanksOptions {
 
 // What torchrun (RANK, WORLD_SIZE, MASTER_ADDR, ...) or srun (SLURM_PROCID, ...) say. One rank when neither does.
 Result<RanksOptions> read_ranks(const std::function<std::string(const char*)>& environment);
+
+// Of the cards of a machine the one that is a rank's own, as CUDA_VISIBLE_DEVICES would name it; ranks beyond their number
+// begin again. `visible` is what that variable holds, `cards` how many there are. Empty: leave the variable as it is.
+std::string card_of(const std::string& visible, int cards, int local_rank);
+// Makes that card the only one which this process and those that it starts see. Before anything asks for a device.
+void see_own_card(int local_rank);
 
 class Ranks {
  public:

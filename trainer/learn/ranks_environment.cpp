@@ -1,14 +1,17 @@
 // What launchers tell a rank, and how work is cut between ranks; no LibTorch.
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <filesystem>
 
 #include "trainer/learn/ranks.h"
 
 namespace khost::trainer {
 namespace {
 
+// Never freed: what it holds has threads that outlive the statics of libraries.
 std::shared_ptr<Ranks>& joined() {
-  static std::shared_ptr<Ranks> ranks;
+  static std::shared_ptr<Ranks>& ranks = *new std::shared_ptr<Ranks>;
   return ranks;
 }
 
@@ -58,6 +61,15 @@ Result<RanksOptions> read_ranks(const std::function<std::string(const char*)>& e
                        " = " + std::to_string(options.size),
                    "bad_input"};
   }
+  const char* const local_name = srun ? "SLURM_LOCALID" : "LOCAL_RANK";
+  options.local_rank = options.rank;
+  if (const std::string local = environment(local_name); !local.empty()) {
+    const Result<int> value = number(local, local_name);
+    if (!value) {
+      return value.failure();
+    }
+    options.local_rank = *value;
+  }
   if (const std::string address = environment("MASTER_ADDR"); !address.empty()) {
     options.address = address;
   } else if (const std::string nodes = environment("SLURM_JOB_NODELIST"); srun && !nodes.empty()) {
@@ -77,11 +89,42 @@ Result<RanksOptions> read_ranks(const std::function<std::string(const char*)>& e
   return options;
 }
 
+std::string card_of(const std::string& visible, int cards, int local_rank) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at < visible.size();) {
+    const size_t end = std::min(visible.find(',', at), visible.size());
+    names.push_back(visible.substr(at, end - at));
+    at = end + 1;
+  }
+  if (visible.empty()) {
+    for (int card = 0; card < cards; ++card) {
+      names.push_back(std::to_string(card));
+    }
+  }
+  return names.size() < 2 ? "" : names[static_cast<size_t>(local_rank) % names.size()];
+}
+
+void see_own_card(int local_rank) {
+  int cards = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename();
+    cards += name.starts_with("nvidia") && name.size() > 6 && std::all_of(name.begin() + 6, name.end(), [](unsigned char c) {
+      return std::isdigit(c) != 0;
+    });
+  }
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (const std::string card = card_of(visible == nullptr ? "" : visible, cards, local_rank); !card.empty()) {
+    setenv("CUDA_VISIBLE_DEVICES", card.c_str(), 1);
+  }
+}
+
 std::shared_ptr<Ranks> Ranks::current() { return joined(); }
 void Ranks::set_current(std::shared_ptr<Ranks> ranks) { joined() = std::move(ranks); }
 
 Slice slice_of(int64_t count, int rank, int size) {
-  const int64_t each = (count + size - 1) / size;
+  // In whole vectors of 16 bytes of the shortest type: kernels read several elements at once.
+  const int64_t each = ((count + size - 1) / size + 7) / 8 * 8;
   const int64_t begin = std::min(count, each * rank);
   return {begin, std::min(count, begin + each) - begin};
 }
