@@ -218,7 +218,8 @@ function trainer.train_tokenizer(texts, options) end
 --- SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_NODELIST); alone it answers rank 0 of 1. Call it before the first trainer opens:
 --- every rank then opens the same model, packs its own episodes, and calls update and save as often as the others. Sums of
 --- gradients and denominators cross between ranks, each keeps a slice of the optimizer's moments, rank 0 writes checkpoints.
---- Groups of episodes must not be spread over ranks.
+--- Groups of episodes must not be spread over ranks. Of a machine's cards each rank sees one, by LOCAL_RANK or SLURM_LOCALID
+--- (its rank where neither is set); what cards hold crosses by NCCL. A rank that is gone gives the others code gone.
 ---@async
 ---@return {rank: integer, size: integer}|nil, string? message, string? code
 function trainer.ranks() end
