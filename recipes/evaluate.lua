@@ -9,19 +9,25 @@ local hardware = require "evaluation.hardware"
 local load = require "suites.load"
 local log = require "khost.log"
 local models = require "training.models"
+local named = require "policies.named"
 local pipeline = require "lib.pipeline"
 local play = require "training.play"
 local progress = require "khost.progress"
 local results = require "evaluation.results"
 local sched = require "khost.sched"
+local search = require "agent.search"
 local script = require "policies.script"
 local tables = require "evaluation.table"
+local tools = require "agent.tools"
 local workspace = require "suites.workspace"
 
 local OPTIONS = {
   { name = "--suite", kind = "text", required = true, help = "folder, .jsonl or .parquet; a KernelBench checkout too" },
   { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
-  { name = "--policy", kind = "list", help = "expert:VARIANT or local:DIR; may be repeated" },
+  { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
+  { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
+  { name = "--price", kind = "text", help = "of an endpoint: IN,OUT for a million tokens each; gives the cost of a task" },
+  { name = "--minutes", kind = "number", default = 30, help = "of a trajectory of an endpoint" },
   { name = "--solutions", kind = "list", help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
   { name = "--samples", kind = "number", default = 1, help = "trajectories a task; the best counts" },
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
@@ -66,14 +72,56 @@ local function load_suite(run, options)
   return list
 end
 
-local function policy_of(run, spec)
+local function prices_of(text)
+  if not text then
+    return nil
+  end
+  local input, output = text:match("^([%d%.]+),([%d%.]+)$")
+  if not tonumber(input) or not tonumber(output) then
+    args.misuse(("--price %s: IN,OUT expected, as in 3,15"):format(text))
+  end
+  return { input = tonumber(input), output = tonumber(output) }
+end
+
+local function policy_of(run, spec, options)
   local kind, rest = spec:match("^(%w+):(.+)$")
   if kind == "expert" and expert.VARIANTS[rest] then
     return script.expert(rest)
   elseif kind == "local" then
     return models.policy(run, models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest))), spec)
   end
-  args.misuse(("--policy %s: expert:%s or local:DIR expected"):format(spec, table.concat(expert.ORDER, "|")))
+  if kind == "endpoint" then
+    local policy, message = named.open(spec, { toolset = tools.load(), model = options.model,
+      prices = prices_of(options.price) })
+    if not policy then
+      args.misuse("--policy " .. message)
+    end
+    policy.calls_tools = true
+    return policy
+  end
+  args.misuse(("--policy %s: expert:%s, local:DIR or endpoint:URL expected"):format(spec,
+    table.concat(expert.ORDER, "|")))
+end
+
+-- A trajectory with tools, as `khost optimize` plays it: one that the store has is not played again.
+local function with_tools(setting, task, index, options, known)
+  local store = setting.run.store
+  if known[index] then
+    return store:get("trajectories", known[index].id)
+  end
+  local skill = setting.run.config.machine.target == "cuda" and "cuda-kernel" or "cpp-kernel"
+  local record = search.episode({ run = store, judge = setting.run.judging, policy = setting.policy, task = { id = task.id,
+    name = task.name, source = task.source, graph = task.graph, skill = skill }, seconds = options.minutes * 60,
+    turns = setting.turns, seed = setting.run.seed, say = function() end, stage = setting.stage, step = setting.step },
+    index)
+  assert(store:append("trajectories", record))
+  return record
+end
+
+local function effort_of(episode)
+  local usage = episode.usage
+  return { tokens = usage and usage.prompt_tokens + usage.completion_tokens or episode.token_count,
+    turns = episode.turn_count, seconds = episode.seconds, cost = usage and usage.cost }
 end
 
 local function play_all(run, policy, tasks, options, step)
@@ -87,10 +135,10 @@ local function play_all(run, policy, tasks, options, step)
     measure = not options.no_measure, reuse = false, pick = "best", answer_tokens = run.config.evaluate.answer_tokens }
   local bar = progress.begin(policy.name, #jobs)
   local list = sched.map(jobs, function(job)
-    local episode = play.kept(setting, job.task, job.index, known)
+    local episode = policy.calls_tools and with_tools(setting, job.task, job.index, options, known)
+      or play.kept(setting, job.task, job.index, known)
     bar:add(1)
-    return results.of(job.task, job.sample, episode.verdict, { tokens = episode.token_count, turns = episode.turn_count,
-      seconds = episode.seconds })
+    return results.of(job.task, job.sample, episode.verdict, effort_of(episode))
   end, { limit = run.config.machine.episodes, on_failure = "raise" })
   bar:finish()
   return list
@@ -140,7 +188,7 @@ local function run(list)
   this.reward:at_step("evaluate", 0)
   local found, opened = {}, {}
   for index, spec in ipairs(options.policy) do
-    opened[index] = policy_of(this, spec)
+    opened[index] = policy_of(this, spec, options)
   end
   local tasks = load_suite(this, options)
   for index, policy in ipairs(opened) do

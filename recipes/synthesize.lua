@@ -19,9 +19,9 @@ local OPTIONS = {
   { name = "--rubric", kind = "text", default = "rubrics.admission", help = "module that says what is kept" },
   { name = "--eager-ms", kind = "text", default = "1,100", help = "least and most eager time" },
   { name = "--similarity", kind = "number", default = 0.9, help = "most, to any evaluation task" },
-  { name = "--jobs", kind = "number", default = 2, help = "tasks measured at once" },
+  { name = "--jobs", kind = "number", help = "tasks measured at once (default: 2; cuda: the cores but two, at most 14)" },
   { name = "--timeout", kind = "number", default = 120, help = "seconds of one stage of one task" },
-  { name = "--target", kind = "text", default = "cpu", help = "cpu" },
+  { name = "--target", kind = "text", default = "cpu", help = "cpu, or cuda: sizes and times for a GPU" },
   { name = "--no-compile", kind = "flag", help = "leave torch.compile out" },
   { name = "--no-repair", kind = "flag", help = "quarantine at once what answers without work pass" },
   { name = "--set", kind = "list", help = "the same as --KEY VALUE: --set count=200" },
@@ -54,8 +54,8 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, unfolded(list), ABOUT)
-  if options.target ~= "cpu" then
-    args.misuse(("--target %s: tasks are made and measured on the CPU so far"):format(options.target))
+  if options.target ~= "cpu" and options.target ~= "cuda" then
+    args.misuse(("--target %s: cpu or cuda expected"):format(options.target))
   end
   local least, most = options.eager_ms:match("^([%d%.]+),([%d%.]+)$")
   if not least then

@@ -22,35 +22,89 @@ bool outlives(Zygote& zygote) {
   return zygote.alive();
 }
 
+// What a stage keeps on a device: inputs and outputs of several calls, what comparing them takes, and the context.
+constexpr std::size_t kCopies = 8;
+constexpr std::size_t kContextBytes = std::size_t{3} << 29;
+
+std::size_t room_for(const Json& structure, const Json& request) {
+  const Json limits = request.value("limits", Json::object());
+  const std::size_t most = limits.value("most_bytes", std::size_t{1} << 30);
+  const bool whole = structure.contains("peak_bytes") && structure.value("shrink", Json()).is_null();
+  return kCopies * std::min(most, whole ? structure["peak_bytes"].get<std::size_t>() : most) + kContextBytes;
+}
+
+// Also stops at a task of which nothing that fits could be measured.
+bool measurable(const Json& structure) {
+  return !structure.value("too_large", false) || !structure.value("shrink", Json()).is_null();
+}
+
+Json question_for(const std::string& stage, const Json& structure, const Json& request, std::size_t room) {
+  return {{"kind", "check"},
+          {"stage", stage},
+          {"source", request["task"]["source"]},
+          {"limits", request.value("limits", Json::object())},
+          {"shrink", structure.value("shrink", Json())},
+          {"device", request.value("target", "cpu")},
+          {"cache", request.value("cache", false)},
+          {"seed", request.value("seed", 0)},
+          {"worth_s", request.value("worth_s", Json())},
+          {"room_bytes", room}};
+}
+
 }  // namespace
 
-Result<Json> check(Zygote& zygote, const Json& request) {
+std::shared_ptr<const std::size_t> Room::take(std::size_t bytes) {
+  bytes = std::min(bytes, all_);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return left_ >= bytes; });
+  left_ -= bytes;
+  return {new std::size_t(bytes), [this](const std::size_t* held) {
+            const std::scoped_lock given(mutex_);
+            left_ += *held;
+            delete held;
+            changed_.notify_all();
+          }};
+}
+
+Result<Json> check(const CheckPlaces& places, const Json& request) {
   const double timeout_s = timeout_of(request);
   Json facts = Json::object();
-  Result<Child> child = zygote.spawn();
+  std::shared_ptr<const std::size_t> held;
+  Zygote* zygote = places.zygote;
+  Result<Child> child = zygote->spawn();
   for (const Json& stage : request.value("stages", Json::array({"structure", "run"}))) {
     const std::string name = stage.get<std::string>();
-    if (name == "compile") {
-      child = zygote.spawn();
+    const Json structure = facts.value("structure", Json::object());
+    if (name != "structure" && !measurable(structure)) {
+      break;
+    }
+    zygote = places.zygote;
+    if (name == "again" && places.apart) {
+      const Result<Zygote*> apart = places.apart();
+      if (!apart) {
+        return apart.failure();
+      }
+      zygote = *apart;
+    }
+    if (name == "compile" || name == "again") {
+      child = Failure{"ended", "gone"};  // and with it what it held
+      held = nullptr;
+      child = zygote->spawn();
     }
     if (!child) {
       return child.failure();
     }
-    const Json structure = facts.value("structure", Json::object());
-    const Json shrink = structure.value("shrink", Json());
-    if (name != "structure" && structure.value("too_large", false) && shrink.is_null()) {
-      break;  // nothing that fits could be measured
+    if (name != "structure" && places.room && !held) {
+      held = places.room->take(room_for(structure, request));
     }
-    const Json question = {{"kind", "check"},  {"stage", name}, {"source", request["task"]["source"]},
-                           {"limits", request.value("limits", Json::object())}, {"shrink", shrink}};
-    Result<Json> answer = child->call(question, {}, timeout_s);
+    Result<Json> answer = child->call(question_for(name, structure, request, held ? *held : 0), {}, timeout_s);
     if (answer) {
       facts[name] = std::move(*answer);
       continue;
     }
     std::string code = answer.failure().code;
     if (code == "gone") {
-      if (!outlives(zygote)) {
+      if (!outlives(*zygote)) {
         return answer.failure();
       }
       code = "died";
@@ -58,6 +112,7 @@ Result<Json> check(Zygote& zygote, const Json& request) {
     facts["failure"] = {{"stage", name}, {"code", code}, {"message", answer.failure().message}};
     break;
   }
+  child = Failure{"ended", "gone"};  // before its room is given back
   return facts;
 }
 

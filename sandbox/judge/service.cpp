@@ -26,14 +26,14 @@ std::size_t memory_for_sets() {
 }
 }
 
-Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers) {
+Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu) {
   const std::scoped_lock lock(slot.mutex);
   if (slot.zygote && !slot.zygote->alive()) {
     const std::scoped_lock dead(zygotes_);
     dead_.push_back(std::move(slot.zygote));  // a job may still hold it
   }
   if (!slot.zygote) {
-    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, name, compilers);
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, name, compilers, gpu);
     if (!started) {
       return started.failure();
     }
@@ -124,15 +124,15 @@ void Service::retire_residents() {
 Result<Json> Service::handle(const Json& request) {
   const std::string kind = request.value("kind", "");
   if (kind == "crawl") {
-    Result<Zygote*> zygote = tasks();
+    // Whose children have what runs on fake tensors imported.
+    Result<Zygote*> zygote = request.value("target", "cpu") == "cuda" ? device_checks(device_checks_) : baselines();
     return zygote ? crawl(**zygote, request) : zygote.failure();
   }
   if (!request.contains("task") || !request["task"].contains("source") || !request["task"]["source"].is_string()) {
     return Failure{"a request needs task.source", "bad_input"};
   }
   if (kind == "check") {
-    Result<Zygote*> zygote = baselines();  // it compiles
-    return zygote ? check(**zygote, request) : zygote.failure();
+    return check_task(request);
   }
   if ((kind == "evaluate" || kind == "verify" || kind == "profile") && request.value("target", "cpu") == "cuda") {
     return evaluate_on_gpu(request);
@@ -152,15 +152,53 @@ Result<Json> Service::handle(const Json& request) {
   return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl", "bad_input"};
 }
 
+// Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge needs.
+Result<Json> Service::check_task(const Json& request) {
+  CheckPlaces places;
+  const bool cuda = request.value("target", "cpu") == "cuda";
+  Result<Zygote*> zygote = cuda ? device_checks(device_checks_) : baselines();  // it compiles
+  if (!zygote) {
+    return zygote.failure();
+  }
+  places.zygote = *zygote;
+  places.apart = [this, cuda] { return cuda ? device_checks(device_again_) : tasks(); };
+  if (cuda) {
+    const std::scoped_lock lock(viewing_);
+    places.room = room_;
+  }
+  return check(places, request);
+}
+
+Result<Zygote*> Service::device_checks([[maybe_unused]] Slot& slot) {
+#ifdef KHOST_WITH_CUDA
+  const std::scoped_lock lock(viewing_);
+  if (!view_) {
+    Result<gpu::Seen> view = device()->view();
+    if (!view) {
+      return view.failure();
+    }
+    view_ = std::make_unique<GpuView>(std::move(view->gpu));
+    room_ = std::make_shared<Room>(view->bytes / 100 * 85);
+  }
+  return zygote(slot, "checks-cuda", false, view_.get());
+#else
+  return Failure{"this khost was built without the CUDA toolkit, so it has no target cuda", "host"};
+#endif
+}
+
+std::shared_ptr<gpu::Gpu> Service::device() {
+  const std::scoped_lock lock(zygotes_);
+#ifdef KHOST_WITH_CUDA
+  if (!gpu_) {
+    gpu_ = std::make_shared<gpu::Gpu>(*this, place_, lease_path_);
+  }
+#endif
+  return gpu_;
+}
+
 Result<Json> Service::evaluate_on_gpu([[maybe_unused]] const Json& request) {
 #ifdef KHOST_WITH_CUDA
-  {
-    const std::scoped_lock lock(zygotes_);
-    if (!gpu_) {
-      gpu_ = std::make_shared<gpu::Gpu>(*this, place_, lease_path_);
-    }
-  }
-  return gpu_->evaluate(request);
+  return device()->evaluate(request);
 #else
   return Failure{"this khost was built without the CUDA toolkit, so it has no target cuda", "host"};
 #endif

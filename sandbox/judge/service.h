@@ -11,6 +11,7 @@
 #include <string>
 
 #include "host/base/lease.h"
+#include "sandbox/judge/check.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
 
@@ -57,7 +58,10 @@ class Service {
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
   struct Slot;
-  Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers);
+  Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu = nullptr);
+  Result<Zygote*> device_checks(Slot& slot);
+  Result<Json> check_task(const Json& request);
+  std::shared_ptr<gpu::Gpu> device();
   // Starts what timing will need beside the first build and verification.
   void warm_up();
   PythonPlace place_;
@@ -72,7 +76,10 @@ class Service {
     std::mutex mutex;
     std::unique_ptr<Zygote> zygote;
   };
-  Slot tasks_, baselines_, recorders_;
+  Slot tasks_, baselines_, recorders_, device_checks_, device_again_;
+  std::mutex viewing_;
+  std::unique_ptr<GpuView> view_;  // of the device, once known; both under viewing_
+  std::shared_ptr<Room> room_;
   std::once_flag warmed_;
   std::vector<std::unique_ptr<Zygote>> dead_;
   struct Measured {

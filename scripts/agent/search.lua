@@ -84,8 +84,8 @@ local function world_of(options, workspace, toolset)
     return environment.files(workspace, task, judge, { reuse = false, feedback = options.policy.format.feedback })
   end
   return environment.tools(workspace, toolset, { respond = options.policy.format.respond, feedback = function(kind,
-    files)
-    return judge:feedback(kind, task, files)
+    files, how)
+    return judge:feedback(kind, task, files, how)
   end })
 end
 
@@ -141,7 +141,8 @@ local function record_of(options, index, best)
   end
   local verdict = best.verdict
   verdict.files, verdict.policy, verdict.task = best.files, options.policy.name, options.task.id
-  return { stage = STAGE, step = 0, index = index, task = options.task.id, name = options.task.name,
+  return { stage = options.stage or STAGE, step = options.step or 0, index = index,
+    task = options.task.id, name = options.task.name,
     policy = options.policy.name,
     status = episode.ending, reason = verdict.reason ~= "" and verdict.reason or nil, turn_count = #episode.turns,
     token_count = episode.record.tokens and #episode.record.tokens or 0, seconds = episode.seconds,
@@ -151,6 +152,20 @@ local function record_of(options, index, best)
     error = episode.error, usage = episode.record.usage, token_ids = episode.record.token_ids,
     head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start,
       verdict = verdict }
+end
+
+--- One episode of a policy that calls tools, whole, as the store keeps it; raises when there is no workspace. `options` as
+--- for `run`, with the stage and step that the record is to have.
+---@async
+---@param options table
+---@param index integer
+---@return table
+function search.episode(options, index)
+  local found, message = play(options, index, options.seconds, {})
+  if not found then
+    error("no workspace: " .. tostring(message), 0)
+  end
+  return record_of(options, index, found)
 end
 
 -- What earlier processes of this run left.

@@ -11,7 +11,7 @@ local suite_export = require "suites.export"
 local tables = require "evaluation.table"
 local workspace = require "suites.workspace"
 
-local D = checking.DEFAULTS
+local D, G = checking.DEFAULTS, checking.CUDA
 local COMMANDS = {}
 
 local PATH = { name = "path", required = true, help = "folder, .py, .jsonl or .parquet; a KernelBench checkout too" }
@@ -52,17 +52,24 @@ COMMANDS.check = {
     { name = "--output", kind = "text", help = "folder for health.csv, health.jsonl and answers; makes it resumable" },
     { name = "--structure", kind = "flag", help = "shapes, bytes, FLOPs and dead code only; runs nothing" },
     { name = "--compile", kind = "flag", help = "torch.compile too" },
+    { name = "--target", kind = "text", default = "cpu", help = "where tasks run: cpu or cuda" },
     { name = "--limit", kind = "number", help = "only the first tasks" },
-    { name = "--memory-mb", kind = "number", help = "that a task's process may allocate (default: 8 x budget)" },
-    { name = "--budget-mb", kind = "number", default = D.budget_mb,
-      help = "live tensors of one call; a larger task is measured on a smaller batch" },
-    { name = "--gflop", kind = "number", default = D.flops / 1e9, help = "of one call, likewise" },
-    { name = "--elements", kind = "number", default = D.elements, help = "written in one call, likewise" },
+    { name = "--memory-mb", kind = "number", help = "that a task's process may allocate (default: 8 x budget; cuda: 8192)" },
+    { name = "--budget-mb", kind = "number", help = ("live tensors of one call; a larger task is measured on a smaller "
+      .. "batch (default: %d; cuda: %d)"):format(D.budget_mb, G.budget_mb) },
+    { name = "--gflop", kind = "number", help = ("of one call, likewise (default: %g; cuda: %g)"):format(
+      D.flops / 1e9, G.flops / 1e9) },
+    { name = "--elements", kind = "number", help = ("written in one call, likewise (default: %g; cuda: %g)"):format(
+      D.elements, G.elements) },
+    { name = "--seed", kind = "number", default = 0, help = "of inputs; another one draws others" },
     { name = "--timeout", kind = "number", default = D.timeout_s, help = "seconds of each stage" },
     { name = "--jobs", kind = "number", default = D.jobs, help = "tasks at once; 1 for times to rely on" },
     { name = "--strict", kind = "flag", help = "exit 1 when a task is flawed" },
   },
   run = function(options)
+    if options.target ~= "cpu" and options.target ~= "cuda" then
+      args.misuse(("--target %s: cpu or cuda expected"):format(options.target))
+    end
     local tasks = load_suite(options)
     while options.limit and #tasks > options.limit do
       tasks[#tasks] = nil
@@ -71,9 +78,13 @@ COMMANDS.check = {
     if not process then
       args.misuse(message)
     end
-    local results = checking.run(process, tasks, { memory_mb = options.memory_mb or 8 * options.budget_mb,
-      budget_mb = options.budget_mb, flops = options.gflop * 1e9, elements = options.elements,
-      timeout_s = options.timeout, compile = options.compile, jobs = options.jobs,
+    local cuda = options.target == "cuda"
+    local usual = cuda and G or D
+    local budget_mb = options.budget_mb or usual.budget_mb
+    local results = checking.run(process, tasks, { target = cuda and "cuda" or nil, budget_mb = budget_mb,
+      memory_mb = options.memory_mb or cuda and G.memory_mb or 8 * budget_mb,
+      flops = options.gflop and options.gflop * 1e9 or usual.flops, elements = options.elements or usual.elements,
+      timeout_s = options.timeout, compile = options.compile, jobs = options.jobs, seed = options.seed,
       structure_only = options.structure }, options.output)
     process:close()
     if options.output then

@@ -1,6 +1,7 @@
 -- Draws training tasks by the weights that a curriculum script gives them: scripts/curriculum/NAME.lua returns
 -- {name, weight = function(task, seen) … end}. `seen` holds the task's latest rewards; a weight is a number of at least
--- 0, and of two tasks the one with twice the weight is drawn twice as often.
+-- 0, and of two tasks the one with twice the weight is drawn twice as often. `seen` is {rewards = the latest ones, range =
+-- {low, high}, flat = how many groups in a row were all of one reward}. A preset names the script: ppo.curriculum.
 
 local sampler = {}
 
@@ -17,7 +18,33 @@ function sampler.open(script, tasks, options)
   if type(script) ~= "table" or type(script.weight) ~= "function" then
     error("a curriculum is a table with a function `weight`", 2)
   end
-  return setmetatable({ script = script, tasks = tasks, range = options.range, rewards = {} }, Sampler)
+  return setmetatable({ script = script, tasks = tasks, range = options.range, rewards = {}, flat = {} },
+    Sampler)
+end
+
+--- The sampler of the script scripts/curriculum/NAME.lua.
+---@param name string
+---@param tasks {id: string}[]
+---@param options {range: number[]}
+---@return table|nil, string? message
+function sampler.named(name, tasks, options)
+  local found, script = pcall(require, "curriculum." .. name)
+  if not found then
+    return nil, ("curriculum %s: %s"):format(name, tostring(script):match("[^\n]+"))
+  end
+  return sampler.open(script, tasks, options)
+end
+
+--- Takes note of a group: the rewards of one task in one step, without those of void episodes.
+---@param id string
+---@param rewards number[]
+function Sampler:record_group(id, rewards)
+  local least, most = math.huge, -math.huge
+  for _, reward in ipairs(rewards) do
+    least, most = math.min(least, reward), math.max(most, reward)
+    self:record(id, reward)
+  end
+  self.flat[id] = most > least and 0 or (self.flat[id] or 0) + 1
 end
 
 --- Takes note of a reward; nil (a void episode) teaches nothing about the task.
@@ -36,7 +63,8 @@ function Sampler:record(id, reward)
 end
 
 local function checked(self, task)
-  local weight = self.script.weight(task, { rewards = self.rewards[task.id] or {}, range = self.range })
+  local weight = self.script.weight(task, { rewards = self.rewards[task.id] or {}, range = self.range,
+    flat = self.flat[task.id] or 0 })
   if type(weight) ~= "number" or not (weight >= 0 and weight < math.huge) then
     error(("curriculum %s: the weight of task %s is %s, a number of at least 0 expected"):format(
       tostring(self.script.name), task.id, tostring(weight)), 0)
@@ -92,12 +120,12 @@ end
 --- What a resumed run needs.
 ---@return table
 function Sampler:state()
-  return { rewards = self.rewards }
+  return { rewards = self.rewards, flat = self.flat }
 end
 
 ---@param state table
 function Sampler:restore(state)
-  self.rewards = state.rewards or {}
+  self.rewards, self.flat = state.rewards or {}, state.flat or {}
 end
 
 return sampler

@@ -8,7 +8,7 @@ local metrics = require "evaluation.metrics"
 local results = {}
 
 local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "candidate_s", "eager_s",
-  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "turns", "seconds",
+  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns", "seconds",
   "detail" }
 -- Ours or the suite's fault: such a task counts in no rate, and the table says how many there were.
 local NOT_COUNTED = { void = true, bad_task = true }
@@ -17,13 +17,13 @@ local NOT_COUNTED = { void = true, bad_task = true }
 ---@param task {id: string, level?: integer}
 ---@param sample integer
 ---@param verdict table
----@param effort? {tokens?: integer, turns?: integer, seconds?: number}
+---@param effort? {tokens?: integer, cost?: number, turns?: integer, seconds?: number}
 ---@return Result
 function results.of(task, sample, verdict, effort)
   effort = effort or {}
   return { task = task.id, level = task.level, sample = sample, status = verdict.status, stage = verdict.stage,
     reason = verdict.reason, detail = verdict.detail, correct = verdict.correct == true, times = verdict.times or {},
-    speedup = verdict.speedup or {}, faster = verdict.faster or {}, tokens = effort.tokens, turns = effort.turns,
+    speedup = verdict.speedup or {}, faster = verdict.faster or {}, tokens = effort.tokens, cost = effort.cost, turns = effort.turns,
     seconds = effort.seconds }
 end
 
@@ -73,7 +73,8 @@ function results.csv(list)
     records[index] = { task = r.task, level = r.level, sample = r.sample, status = r.status, stage = r.stage,
       reason = r.reason, correct = r.correct, candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
       compile_s = r.times.compile_s, speedup_eager = r.speedup.eager, speedup_compile = r.speedup.compile,
-      faster_eager = r.faster.eager, faster_compile = r.faster.compile, tokens = r.tokens, turns = r.turns,
+      faster_eager = r.faster.eager, faster_compile = r.faster.compile, tokens = r.tokens, cost = r.cost,
+      turns = r.turns,
       seconds = r.seconds, detail = (r.detail or ""):sub(1, 500) }
   end
   return csv.text(COLUMNS, records)
@@ -96,12 +97,21 @@ local function row(subset, name, s)
     times(s.speedup.eager), times(s.speedup.compile) }
 end
 
+-- Of all samples, divided by tasks. No cost where none of them has a price.
 local function effort_of(list)
-  local tokens, seconds, n = 0, 0, 0
+  local sum, tasks, seen, priced = { tokens = 0, seconds = 0, cost = 0 }, 0, {}, false
   for _, r in ipairs(list) do
-    tokens, seconds, n = tokens + (r.tokens or 0), seconds + (r.seconds or 0), n + 1
+    for name in pairs(sum) do
+      sum[name] = sum[name] + (r[name] or 0)
+    end
+    priced = priced or r.cost ~= nil
+    tasks, seen[r.task] = tasks + (seen[r.task] and 0 or 1), true
   end
-  return n > 0 and { tokens = tokens / n, seconds = seconds / n } or { tokens = 0, seconds = 0 }
+  for name, value in pairs(sum) do
+    sum[name] = value / math.max(1, tasks)
+  end
+  sum.cost = priced and sum.cost or nil
+  return sum
 end
 
 --- Tables for policies: {name, results (all samples)}. Figures are of the best sample of each task, intervals over tasks
@@ -132,7 +142,8 @@ function results.tables(policies)
       fast[#fast + 1] = cells
     end
     local spent = effort_of(policy.results)
-    effort[#effort + 1] = { policy.name, ("%.0f"):format(spent.tokens), ("%.1f"):format(spent.seconds),
+    effort[#effort + 1] = { policy.name, ("%.0f"):format(spent.tokens),
+      spent.cost and ("%.4f"):format(spent.cost) or "-", ("%.1f"):format(spent.seconds),
       tostring(missing) }
   end
   local thresholds = { "policy", "against" }
@@ -142,7 +153,7 @@ function results.tables(policies)
   return { { title = "Table 1 (95 % intervals over tasks)", columns = { "subset", "policy", "tasks", "pass",
       "faster than eager", "faster than compile", "x eager", "x compile" }, rows = main },
     { title = "fast_p: correct and more than p times as fast", columns = thresholds, rows = fast },
-    { title = "Effort", columns = { "policy", "tokens a sample", "seconds a sample", "tasks not counted" },
+    { title = "Effort", columns = { "policy", "tokens a task", "cost a task", "seconds a task", "tasks not counted" },
       rows = effort } }
 end
 

@@ -29,7 +29,7 @@ end
 --- Opens a policy.
 ---@async
 ---@param text string
----@param options table   {toolset, model?, format?, stream?, temperature?, context?}
+---@param options table   {toolset, model?, format?, stream?, temperature?, context?, prices?}
 ---@return table|nil policy, string? message, string? code   "bad_input" when the text names none
 function named.open(text, options)
   if options.format and not FORMATS[options.format] then
@@ -42,7 +42,8 @@ function named.open(text, options)
   if kind == "endpoint" then
     local format = options.format and options.format ~= "openai" and format_of(options.format) or nil
     return require("policies.endpoint").open { url = where, model = options.model, stream = options.stream,
-      temperature = options.temperature, context = options.context, toolset = options.toolset, format = format }
+      temperature = options.temperature, context = options.context, toolset = options.toolset,
+      prices = options.prices, format = format }
   elseif kind == "local" then
     return open_local(where, options)
   end

@@ -33,6 +33,13 @@ end
 ---@param limits AdmissionLimits
 ---@return boolean keep, string reason
 function admission.eager(facts, limits)
+  if facts.run and facts.run.cut_short then
+    return false, facts.run.eager_s * 1e3 < limits.eager_ms[1] and "too_fast" or "too_slow"
+  end
+  local structure = facts.structure or {}
+  if #(structure.dead_operators or {}) > 0 or #(structure.unused_parameters or {}) > 0 then
+    return false, "dead_code"
+  end
   local findings = health.findings(facts)
   local healthy, flaw = health.verdict(findings)
   if not healthy then
@@ -41,14 +48,11 @@ function admission.eager(facts, limits)
   if not facts.run then
     return false, "too_large"
   end
-  if facts.structure.shrink then
+  if structure.shrink then
     return false, "too_large"
   end
   if #facts.run.idle_modules > 0 or #facts.run.no_operators > 0 then
     return false, "operator_without_effect"
-  end
-  if #(facts.structure.dead_operators or {}) > 0 or #(facts.structure.unused_parameters or {}) > 0 then
-    return false, "dead_code"
   end
   local eager_ms = facts.run.eager_s * 1e3
   if eager_ms < limits.eager_ms[1] then
@@ -60,7 +64,7 @@ function admission.eager(facts, limits)
   return true, "kept"
 end
 
---- After the stage compile, which runs the task in a process of its own.
+--- After the stage compile, which runs the task in a process of its own and on inputs that the first had not.
 ---@param facts table
 ---@param known? {output_digest?: string}   what the first process returned
 ---@return boolean keep, string reason
@@ -73,6 +77,10 @@ function admission.compile(facts, known)
   end
   if known and known.output_digest and facts.compile.output_digest ~= known.output_digest then
     return false, "differs_between_processes"
+  end
+  local null = (facts.compile.null_candidates or {})[1]
+  if null then
+    return false, "null_" .. null:match("^[%w_]+")
   end
   return true, "kept"
 end

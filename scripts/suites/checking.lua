@@ -13,6 +13,8 @@ local checking = {}
 -- none fits is too large. timeout_s: of one stage.
 checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 60, compile = false,
   jobs = 2, structure_only = false }
+-- On a GPU a check holds some eight times the budget.
+checking.CUDA = { memory_mb = 8192, budget_mb = 2048, flops = 4e12, elements = 4e9 }
 -- A process that was lost may have been another task's doing.
 local TRIES, PAUSE_S = 4, 1
 
@@ -23,10 +25,11 @@ local TRIES, PAUSE_S = 4, 1
 function checking.question(source, options)
   local stages = options.stages or { "structure" }
   if not options.stages and not options.structure_only then
-    stages[2] = "run"
-    stages[3] = options.compile and "compile" or nil
+    stages[2], stages[3] = "run", "again"
+    stages[4] = options.compile and "compile" or nil
   end
-  return { task = { source = source }, stages = stages, timeout_s = options.timeout_s, limits = {
+  return { task = { source = source }, target = options.target, stages = stages, timeout_s = options.timeout_s,
+    seed = options.seed, cache = options.cache, worth_s = options.worth_s, limits = {
     memory_bytes = options.memory_mb * 2 ^ 20, most_bytes = options.budget_mb * 2 ^ 20, most_flops = options.flops,
     most_elements = options.elements } }
 end

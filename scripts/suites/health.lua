@@ -4,10 +4,16 @@ local health = {}
 
 -- Flaws that make a task useless for judging, worst first; the others are remarks.
 health.FLAWS = { "does_not_load", "missing_module", "hangs", "dies", "out_of_memory", "does_not_run", "not_finite",
-  "not_deterministic", "stateful", "not_seeded", "changes_inputs", "input_independent", "constant_output",
-  "same_across_inputs", "null", "below_tolerance", "does_not_compile", "compile_disagrees" }
-health.REMARKS = { "too_large", "sliced", "no_dry_run", "unused_parameters", "unused_inputs", "dead_operators",
-  "no_op_operators", "idle_modules", "uniform_axes" }
+  "not_deterministic", "stateful", "differs_between_processes", "unfilled_memory", "not_seeded", "changes_inputs",
+  "input_independent", "constant_output", "same_across_inputs", "null", "below_tolerance", "returns_given_memory",
+  "too_small", "unused_parameters", "idle_parameters", "unused_inputs", "idle_inputs", "dead_operators",
+  "does_not_compile", "compile_disagrees" }
+health.REMARKS = { "too_large", "sliced", "no_dry_run", "no_op_operators", "idle_modules", "uniform_axes" }
+
+-- Below both, a call is the overhead of calling.
+local LEAST_BYTES, LEAST_FLOPS = 2 ^ 14, 1e6
+-- Between processes: rounding may differ, as memory is aligned otherwise.
+local SAME = 1e-3
 
 local SET = {}
 for _, name in ipairs(health.FLAWS) do
@@ -19,6 +25,23 @@ end
 ---@return boolean
 function health.is_flaw(name)
   return SET[name] == true
+end
+
+local function same_sketch(one, other)
+  for place, values in ipairs(one) do
+    for index, value in ipairs(values) do
+      local twin = (other[place] or {})[index]
+      if not twin or math.abs(value - twin) > SAME + SAME * math.abs(value) then
+        return false
+      end
+    end
+  end
+  return true
+end
+
+local function too_small(structure)
+  local bytes = (structure.input_bytes or LEAST_BYTES) + structure.state_bytes + structure.output_bytes
+  return bytes < LEAST_BYTES and structure.flops < LEAST_FLOPS and bytes
 end
 
 local function failure_name(failure)
@@ -43,6 +66,17 @@ local function distinct(list)
       seen[item] = true
       out[#out + 1] = item
     end
+  end
+  return out
+end
+
+local function without(list, others)
+  local seen, out = {}, {}
+  for _, item in ipairs(others or {}) do
+    seen[item] = true
+  end
+  for _, item in ipairs(list or {}) do
+    out[#out + 1] = not seen[item] and item or nil
   end
   return out
 end
@@ -86,6 +120,23 @@ function health.findings(facts)
     add_list("no_op_operators", run.no_operators)
     add_list("idle_modules", run.idle_modules)
     add_list("uniform_axes", run.uniform_axes)
+  end
+  if run then
+    for _, name in ipairs { "returns_given_memory", "unfilled_memory" } do
+      if run[name] then
+        add(name)
+      end
+    end
+    add_list("idle_parameters", without(run.idle_parameters, structure.unused_parameters))
+    add_list("idle_inputs", without(run.idle_inputs, structure.unused_inputs))
+    local later = facts.again or compile
+    if later and later.sketch and run.sketch and (run.seed or 0) == 0 and run.deterministic and not run.stateful
+      and not same_sketch(run.sketch, later.sketch) then
+      add("differs_between_processes")
+    end
+  end
+  if structure.input_bytes and too_small(structure) then
+    add("too_small", ("%d bytes"):format(too_small(structure)))
   end
   if compile and not compile.compile_agrees then
     add("compile_disagrees")

@@ -3,6 +3,7 @@
 
 local fs = require "khost.fs"
 local json = require "khost.json"
+local sched = require "khost.sched"
 local tables = require "evaluation.table"
 
 local library = {}
@@ -11,19 +12,63 @@ local library = {}
 library.SIZES = { [2] = { 1024, 1024 }, [3] = { 16, 256, 512 }, [4] = { 16, 32, 64, 64 }, [5] = { 4, 16, 16, 32, 32 } }
 local FIND_SECONDS = 600
 
+-- Of records that say the same, the first is kept.
+local function merged(answers)
+  local all, first, found = {}, {}, { operators = {}, skipped = {}, torch = answers[1].torch }
+  for _, answer in ipairs(answers) do
+    for _, operator in ipairs(answer.operators) do
+      all[#all + 1] = operator
+    end
+    for name, reason in pairs(answer.skipped) do
+      found.skipped[name] = reason
+    end
+  end
+  table.sort(all, function(a, b) return a.place < b.place or a.place == b.place and a.name < b.name end)
+  for _, operator in ipairs(all) do
+    if first[operator.same] then
+      found.skipped[operator.name:gsub("^transformers%.", "")] = "same_as_" .. first[operator.same]
+    else
+      first[operator.same] = operator.name:gsub("^transformers%.", "")
+      found.operators[#found.operators + 1] = operator
+    end
+  end
+  return found
+end
+
+local function find_in_parts(judge, what, jobs, target)
+  local parts, bad = {}, nil
+  for index = 1, jobs do
+    parts[index] = { index - 1, jobs }
+  end
+  local answers = sched.map(parts, function(part)
+    local answer, message, code = judge:request("crawl", { request = { find = what, part = part }, target = target,
+      timeout_s = FIND_SECONDS })
+    if not answer then
+      bad = { message, code }
+    end
+    return answer or {}
+  end, { limit = jobs, on_failure = "raise" })
+  if bad then
+    return nil, bad[1], bad[2]
+  end
+  return merged(answers)
+end
+
 --- Asks the judge to crawl. `file`: kept there and read again.
 ---@async
 ---@param judge khost.Judge
 ---@param file? string
 ---@param what? "torch"|"transformers"
+---@param jobs? integer   children that share the work
+---@param target? string  whose processes look, cpu or cuda
 ---@return table|nil found, string? message, string? code   {operators, skipped, torch}
-function library.find(judge, file, what)
+function library.find(judge, file, what, jobs, target)
   local text = file and fs.read(file)
   local known = text and json.decode(text)
   if type(known) == "table" then
     return known
   end
-  local found, message, code = judge:request("crawl", { request = { find = what or "torch" }, timeout_s = FIND_SECONDS })
+  local found, message, code = find_in_parts(judge, what or "torch", jobs or 1, target)
   if found and file then
     assert(fs.write(file, json.encode(found)))
   end

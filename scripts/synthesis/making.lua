@@ -11,6 +11,7 @@ local judge = require "khost.judge"
 local library = require "synthesis.library"
 local load = require "suites.load"
 local log = require "khost.log"
+local machine = require "khost.machine"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local repair = require "synthesis.repair"
@@ -21,9 +22,13 @@ local summary = require "synthesis.summary"
 
 local making = {}
 
--- Small and bounded: a task that needs more is no task for two cores.
-local CHECK = { memory_mb = 2048, budget_mb = 512, flops = 4e9, elements = 2e8 }
-local LIBRARY_VERSION = 1
+-- Bounded: a task that needs more is no task for two cores, or leaves no room for others on a GPU.
+making.CHECKS = {
+  cpu = { memory_mb = 2048, budget_mb = 512, flops = 4e9, elements = 2e8 },
+  cuda = { memory_mb = 8192, budget_mb = 8192, flops = 4e12, elements = 6e9, target = "cuda" },
+}
+local LIBRARY_VERSION = 2
+local MOST_JOBS = 14
 
 local function timed(work, name, fn)
   local start = sched.now()
@@ -33,9 +38,10 @@ local function timed(work, name, fn)
   return result
 end
 
-local function probe_with(process)
+local function probe_with(process, target)
   return function(sources)
-    local answer, message = process:request("crawl", { request = { probe = json.list(sources) }, timeout_s = 300 })
+    local answer, message = process:request("crawl", { request = { probe = json.list(sources) }, target = target,
+      timeout_s = 300 })
     if not answer then
       error("shapes of composed tasks: " .. message, 0)
     end
@@ -45,7 +51,8 @@ end
 
 -- Single layers of transformers, when it is installed.
 local function layers(work)
-  local found, message = library.find(work.process, work.folder .. "/transformers.json", "transformers")
+  local found, message = library.find(work.process, work.folder .. "/transformers.json", "transformers", work.options.jobs,
+    work.options.target)
   if not found then
     log.warn("transformers_not_crawled", { message = message })
     return { operators = {}, skipped = {} }
@@ -68,16 +75,16 @@ local function compose(work, found)
     end
   end
   local bar, before = progress.begin("compose", #depths), 0
-  local settings = { budget = stack.BUDGET, progress = function(done)
+  local settings = { budget = stack.BUDGETS[work.options.target], jobs = work.options.jobs, progress = function(done)
     bar:add(done - before)
     before = done
   end }
   local tasks, given_up
   if work.options.composer then
-    tasks, given_up = ask.compose(found, depths, work.options.seed, probe_with(work.process), work.options.composer,
+    tasks, given_up = ask.compose(found, depths, work.options.seed, probe_with(work.process, work.options.target), work.options.composer,
       settings)
   else
-    tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process), settings)
+    tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process, work.options.target), settings)
   end
   bar:finish()
   for _, task in ipairs(library.alone(alone, shares.transformers or 0, random.stream("alone " .. work.options.seed))) do
@@ -123,20 +130,29 @@ local function before(work, tasks)
   end
 end
 
--- One measurement, kept by what was asked.
-local function check(work, source, stage)
+-- One measurement, kept by what was asked. `whole`: also of tasks that seem not worth it.
+local function check(work, source, stage, whole)
   local question = {}
-  for key, value in pairs(CHECK) do
+  for key, value in pairs(making.CHECKS[work.options.target]) do
     question[key] = value
   end
+  local bounds = work.options.limits.eager_ms
   question.timeout_s, question.stages = work.options.timeout, { "structure", stage }
+  question.worth_s = stage == "run" and not whole and { bounds[1] / 1e3, bounds[2] / 1e3 } or nil
   local key = fs.sha256(json.encode(checking.question(source, question))):sub(1, 32)
   local file = ("%s/checks/%s.json"):format(work.folder, key)
   local text = fs.read(file)
   local facts = text and json.decode(text)
-  if type(facts) ~= "table" then
+  if type(facts) == "table" then
+    work.known = work.known + 1
+  else
     facts = checking.facts(work.process, source, question)
+    work.measured = work.measured + 1
     assert(fs.write(file, json.encode(facts)))
+  end
+  local eager_ms = facts.run and facts.run.cut_short and facts.run.eager_s * 1e3
+  if eager_ms and eager_ms >= bounds[1] and eager_ms <= bounds[2] then
+    return check(work, source, stage, true)  -- slow beside others, worth it alone
   end
   return facts
 end
@@ -170,6 +186,7 @@ local function eager(work, tasks)
       end
     end
     if facts.run then
+      work.device = facts.run.device
       task.eager_s, task.bytes = facts.run.eager_s, facts.structure.peak_bytes
       task.output_digest = facts.run.output_digest
     end
@@ -198,7 +215,8 @@ local function write(work, tasks)
   assert(fs.mkdirs(work.output .. "/tasks"))
   for _, task in ipairs(tasks) do
     local record = { name = task.name, code = task.source, chain = task.chain, depth = task.depth, size = task.size,
-      eager_s = task.eager_s, compile_s = task.compile_s, similarity = task.similarity, repaired = task.repaired,
+      target = work.options.target, eager_s = task.eager_s,
+      compile_s = task.compile_s, output_digest = task.output_digest, similarity = task.similarity, repaired = task.repaired,
       bytes = task.bytes, reason = task.status == "quarantined" and task.reason or nil }
     if task.status == "open" then
       number, task.status, task.reason = number + 1, "kept", "kept"
@@ -238,7 +256,8 @@ local function open_work(options)
   end
   local folder = options.output .. "/work"
   assert(fs.mkdirs(folder .. "/checks"))
-  local asked = json.encode { count = options.count, seed = options.seed, library = LIBRARY_VERSION }
+  local asked = json.encode { count = options.count, seed = options.seed, target = options.target,
+    library = LIBRARY_VERSION }
   local file = folder .. "/asked.json"
   local old = fs.read(file)
   if old and old ~= asked then
@@ -246,12 +265,14 @@ local function open_work(options)
       old))
   end
   assert(fs.write(file, asked))
+  options.jobs = options.jobs or options.target == "cpu" and 2
+    or math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2))
   local process, message = judge.open { jobs = options.jobs }
   if not process then
     args.misuse(message)
   end
   return { options = options, output = options.output, folder = folder, process = process, rubric = rubric,
-    seconds = {} }
+    seconds = {}, measured = 0, known = 0 }
 end
 
 --- Everything; prints the tables and returns the exit code.
@@ -261,7 +282,8 @@ end
 function making.run(options)
   local work = open_work(options)
   local found = timed(work, "crawl", function()
-    local answer, message = library.find(work.process, work.folder .. "/library.json")
+    local answer, message = library.find(work.process, work.folder .. "/library.json", "torch", options.jobs,
+      options.target)
     if not answer then
       args.misuse("crawl: " .. message)
     end
@@ -277,7 +299,8 @@ function making.run(options)
   end
   work.process:close()
   write(work, tasks)
-  local text = summary.text { found = found, composed = composed, tasks = tasks, seconds = work.seconds }
+  local text = summary.text { found = found, composed = composed, tasks = tasks, seconds = work.seconds,
+    device = work.device, measured = work.measured, known = work.known }
   assert(fs.write(options.output .. "/summary.txt", text))
   log.print("\n" .. text)
   log.print(("suite in %s"):format(options.output))

@@ -6,6 +6,7 @@
 
 local library = require "synthesis.library"
 local random = require "lib.random"
+local sched = require "khost.sched"
 
 local stack = {}
 
@@ -16,9 +17,16 @@ stack.MIX = { 3.19, 75.11, 8.95, 2.88, 1.53, transformers = 8.33 }
 local WEIGHTS = { pointwise = 3, activation = 4, reduction = 2, shape = 1, pooling = 2, padding = 0.5, conv = 3,
   batchnorm = 2, normalization = 3, instancenorm = 1, linear = 4, rnn = 0.5, transformer = 0.5, upsampling = 1,
   pixelshuffle = 0.5, channelshuffle = 0.3, flatten = 0.3, fold = 0.2 }
--- What the CPU target is reckoned to do, for sizes by time; the filter measures.
-stack.BUDGET = { seconds = { 0.002, 0.05 }, flops_per_s = 1.5e10, bytes_per_s = 4e9, peak_bytes = 128 * 2 ^ 20 }
-local TRIES, BATCH, PORTION, GROWTH = 40, 64, 256, 2
+-- What a target is reckoned to do, for sizes by time; the filter measures. cuda: a data-center GPU of 2022 or later, fp32
+-- products without tensor cores.
+stack.BUDGETS = {
+  cpu = { seconds = { 0.002, 0.05 }, flops_per_s = 1.5e10, bytes_per_s = 4e9, peak_bytes = 128 * 2 ^ 20 },
+  cuda = { seconds = { 0.002, 0.05 }, flops_per_s = 4e13, bytes_per_s = 2.5e12, peak_bytes = 6 * 2 ^ 30 },
+}
+stack.BUDGET = stack.BUDGETS.cpu
+local TRIES, BATCH, PORTION, GROWN = 40, 24, 256, 6
+-- Steps of the leading dimension within a power of two.
+local NICE = { 1, 1.25, 1.5, 1.75, 2 }
 
 -- Values of the left are also values of the right.
 local FITS = { any = { any = true }, bounded = { any = true, bounded = true },
@@ -169,51 +177,75 @@ local function describe(task)
     size = task.sizes[1], reckoned_s = task.reckoned_s }
 end
 
--- Asks for all proposals at once, in portions that fit one question.
-local function probe_all(probe, proposals)
-  local sources, facts = {}, {}
-  for index, proposal in ipairs(proposals) do
-    sources[index] = proposal.source
-  end
-  for from = 1, #sources, BATCH do
+-- Asks for all proposals, in portions that fit one question and run side by side.
+local function probe_all(probe, proposals, jobs)
+  local parts, facts = {}, {}
+  for from = 1, #proposals, BATCH do
     local part = {}
-    for index = from, math.min(#sources, from + BATCH - 1) do
-      part[#part + 1] = sources[index]
+    for index = from, math.min(#proposals, from + BATCH - 1) do
+      part[#part + 1] = proposals[index].source
     end
-    for _, answer in ipairs(probe(part)) do
-      facts[#facts + 1] = answer
+    parts[#parts + 1] = part
+  end
+  local answers = #parts < 2 and { parts[1] and probe(parts[1]) }
+    or sched.map(parts, probe, { limit = jobs or 1, on_failure = "raise" })
+  for _, answer in ipairs(answers) do
+    for _, one in ipairs(answer) do
+      facts[#facts + 1] = one
     end
   end
   return facts
 end
 
--- A larger leading dimension while the reckoned time is below the budget.
-local function grow(tasks, probe, budget)
+--- The least number of at least `n` that is a power of two times 1, 1.25, 1.5 or 1.75.
+---@param n number
+---@return integer
+function stack.nice(n)
+  local power = 2 ^ math.floor(math.log(math.max(n, 4)) / math.log(2))
+  for _, step in ipairs(NICE) do
+    if power * step >= n then
+      return power * step
+    end
+  end
+  return power * 2
+end
+
+-- The leading dimension at which the reckoned time reaches the budget's least; half of the way where that is too much.
+local function grow(tasks, probe, budget, jobs)
   local growing = {}
   for _, task in ipairs(tasks) do
     task.reckoned_s = reckoned_seconds(task.facts, budget)
-    growing[#growing + 1] = task.reckoned_s < budget.seconds[1] and task or nil
+    if task.reckoned_s < budget.seconds[1] then
+      task.factor = budget.seconds[1] / task.reckoned_s
+      growing[#growing + 1] = task
+    end
   end
-  while #growing > 0 do
+  for _ = 1, GROWN do
     local proposals, still = {}, {}
     for index, task in ipairs(growing) do
       local sizes = { { unpack(task.sizes[1]) } }
-      sizes[1][1] = sizes[1][1] * GROWTH
+      sizes[1][1] = stack.nice(sizes[1][1] * task.factor)
       for i = 2, #task.sizes do
         sizes[i] = task.sizes[i]
       end
       proposals[index] = { sizes = sizes, source = library.source(task.uses, sizes, task.uses[1].needs) }
     end
-    for index, facts in ipairs(probe_all(probe, proposals)) do
+    for index, facts in ipairs(probe_all(probe, proposals, jobs)) do
       local task = growing[index]
       local seconds = not facts.error and reckoned_seconds(facts, budget)
-      if seconds and seconds <= budget.seconds[2] and facts.peak_bytes <= budget.peak_bytes
-        and seconds > task.reckoned_s then
-        task.sizes[1], task.facts, task.reckoned_s = proposals[index].sizes[1], facts, seconds
-        still[#still + 1] = seconds < budget.seconds[1] and task or nil
+      if seconds and seconds <= budget.seconds[2] and facts.peak_bytes <= budget.peak_bytes then
+        if seconds > task.reckoned_s then
+          task.sizes[1], task.facts, task.reckoned_s = proposals[index].sizes[1], facts, seconds
+        end
+      elseif task.factor > 2 then
+        task.factor = math.sqrt(task.factor)
+        still[#still + 1] = task
       end
     end
     growing = still
+    if #growing == 0 then
+      break
+    end
   end
 end
 
@@ -226,7 +258,7 @@ end
 ---@field reckoned_s number  by the budget's rates
 
 -- One portion: round by round a proposal for each task that is not finished.
-local function compose_portion(open, found, probe, budget, finished)
+local function compose_portion(open, found, probe, budget, jobs, finished)
   local done, given_up = {}, 0
   while #open > 0 do
     local proposals, asked, still = {}, {}, {}
@@ -238,7 +270,7 @@ local function compose_portion(open, found, probe, budget, finished)
         given_up = given_up + 1
       end
     end
-    for index, facts in ipairs(probe_all(probe, proposals)) do
+    for index, facts in ipairs(probe_all(probe, proposals, jobs)) do
       local task = asked[index]
       settle(task, proposals[index], facts, budget)
       if #task.uses == task.depth then
@@ -250,7 +282,7 @@ local function compose_portion(open, found, probe, budget, finished)
     open = still
     finished(#done)
   end
-  grow(done, probe, budget)
+  grow(done, probe, budget, jobs)
   table.sort(done, function(a, b) return a.index < b.index end)
   return done, given_up
 end
@@ -261,7 +293,7 @@ end
 ---@param depths integer[]                one task each
 ---@param seed string|integer
 ---@param probe fun(sources: string[]): table[]   facts by shape of task files, or {error}
----@param options? {budget?: table, progress?: fun(done: integer)}
+---@param options? {budget?: table, jobs?: integer, progress?: fun(done: integer)}
 ---@return StackedTask[] tasks, integer given_up
 function stack.compose(found, depths, seed, probe, options)
   local budget = options and options.budget or stack.BUDGET
@@ -273,7 +305,7 @@ function stack.compose(found, depths, seed, probe, options)
       task.index, open[#open + 1] = index, task
     end
     local before = #tasks
-    local done, lost = compose_portion(open, found, probe, budget, function(count)
+    local done, lost = compose_portion(open, found, probe, budget, options and options.jobs, function(count)
       if options and options.progress then
         options.progress(before + count)
       end

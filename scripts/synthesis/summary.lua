@@ -110,8 +110,25 @@ local function seconds(list)
   return { title = "Time by stage", columns = { "stage", "time" }, rows = rows }
 end
 
+-- What this run measured itself; the answers of a run before it cost nothing.
+local function rate(made)
+  local kept, sum = 0, 0
+  for _, task in ipairs(made.tasks) do
+    kept = kept + (task.status == "kept" and 1 or 0)
+  end
+  for _, item in ipairs(made.seconds) do
+    sum = sum + item.seconds
+  end
+  local where = made.device and " on one " .. made.device or ""
+  if made.known > 0 then
+    return ("%d tasks kept%s; %d of %d measurements were there already\n"):format(kept, where, made.known,
+      made.known + made.measured)
+  end
+  return ("%d tasks kept%s in %.0f s: %.0f an hour\n"):format(kept, where, sum, kept * 3600 / sum)
+end
+
 --- All tables as text.
----@param made {found: table, composed: table, tasks: table[], seconds: table[]}
+---@param made {found: table, composed: table, tasks: table[], seconds: table[], device?: string, measured: integer, known: integer}
 ---@return string
 function summary.text(made)
   local list = library.tables(made.found)
@@ -124,6 +141,7 @@ function summary.text(made)
   for _, tab in ipairs(list) do
     parts[#parts + 1] = tab.title .. "\n" .. tables.text(tab.columns, tab.rows) .. "\n"
   end
+  parts[#parts + 1] = rate(made)
   if made.composed.given_up > 0 then
     parts[#parts + 1] = ("%d compositions were given up: nothing fitted\n"):format(made.composed.given_up)
   end

@@ -4,45 +4,12 @@ local log = require "khost.log"
 local play = require "training.play"
 local progress = require "khost.progress"
 local random = require "lib.random"
+local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
 local validate = require "training.validate"
 
 local ppo = {}
-
---- Draws the tasks of a step. Those whose last groups were all equal teach nothing: a quarter of the weight.
----@param tasks table[]
----@param count integer
----@param stream lib.Random
----@param flat table<string, integer>   how often in a row a task's group had no spread
----@return table[]
-function ppo.draw_tasks(tasks, count, stream, flat)
-  local chosen, left = {}, {}
-  for i, task in ipairs(tasks) do
-    left[i] = task
-  end
-  while #chosen < count do
-    if #left == 0 then
-      for i, task in ipairs(tasks) do
-        left[i] = task
-      end
-    end
-    local total = 0
-    for _, task in ipairs(left) do
-      total = total + ((flat[task.id] or 0) >= 2 and 0.25 or 1)
-    end
-    local mark, at = stream:number() * total, #left
-    for i, task in ipairs(left) do
-      mark = mark - ((flat[task.id] or 0) >= 2 and 0.25 or 1)
-      if mark < 0 then
-        at = i
-        break
-      end
-    end
-    chosen[#chosen + 1] = table.remove(left, at)
-  end
-  return chosen
-end
 
 -- What a batch of episodes looks like, apart from gradients.
 local function describe(episodes)
@@ -182,7 +149,9 @@ end
 ---@param o PpoStage
 ---@return table[] curve   what `describe` said of each step
 function ppo.run(run, models, tasks, o)
-  local curve, flat, numbers = {}, {}, {}
+  local curve, numbers = {}, {}
+  local curriculum = assert(sampler.named(run.config.ppo.curriculum or "flat", tasks,
+    { range = require("rewards." .. run.config.reward.scheme).range }))
   for name, value in pairs(run.config.ppo) do
     numbers[name] = value
   end
@@ -191,16 +160,17 @@ function ppo.run(run, models, tasks, o)
   for step = 1, first do
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
   end
+  curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
   for step = first + 1, o.steps do
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
-    local chosen = ppo.draw_tasks(tasks, o.tasks, stream, flat)
+    local chosen = curriculum:draw(o.tasks, stream)
     local setting = { run = run, policy = models.policy, stage = o.stage, step = step, turns = o.turns,
       answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()
-    ppo.note_flat(flat, chosen, episodes)
+    ppo.tell(curriculum, chosen, episodes)
     local metrics = ppo.update(models.actor, models.critic, episodes, numbers, step)
     metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
     for name, value in pairs(facts) do
@@ -215,21 +185,20 @@ function ppo.run(run, models, tasks, o)
     ppo.keep_metrics(run, o.stage, step, metrics, hash)
     curve[step] = facts
     assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    assert(run.store:put("state", o.stage .. " curriculum", curriculum:state()))
     run:checkpoint(o.stage, step, models)
   end
   return curve
 end
 
---- Counts for each task how often in a row its group had no spread.
-function ppo.note_flat(flat, chosen, episodes)
+--- Tells the curriculum what each task of a step earned.
+function ppo.tell(curriculum, chosen, episodes)
   for place, task in ipairs(chosen) do
-    local least, most = math.huge, -math.huge
+    local rewards = {}
     for _, e in ipairs(episodes) do
-      if e.group == place and e.reward then
-        least, most = math.min(least, e.reward), math.max(most, e.reward)
-      end
+      rewards[#rewards + 1] = e.group == place and e.reward or nil
     end
-    flat[task.id] = most > least and 0 or (flat[task.id] or 0) + 1
+    curriculum:record_group(task.id, rewards)
   end
 end
 

@@ -66,6 +66,33 @@ return {
     harness.expect(report.csv(again), report.csv(results))
   end,
 
+  flaws_planted_by_others_are_found_and_sound_tasks_are_left_alone = function()
+    local place = fs.root() .. "/tests/flawed_by_others"
+    local expected = json.decode(assert(fs.read(place .. "/expected.json")))
+    local process = assert(judge.open { jobs = OPTIONS.jobs })
+    local results = checking.run(process, assert(load.suite(place)), OPTIONS)
+    process:close()
+    local wrong = {}
+    for _, result in ipairs(results) do
+      local plan = expected[result.task.id .. ".py"]
+      if plan.healthy ~= result.healthy then
+        wrong[#wrong + 1] = ("%s: %s, found %s"):format(result.task.id, plan.healthy and "sound" or plan.flaw, names(result))
+      end
+    end
+    harness.is_true(#wrong == 0, table.concat(wrong, "\n"))
+    harness.expect(#results, 26)
+  end,
+
+  a_task_that_another_process_answers_otherwise_differs = function()
+    local function flaw(here, there)
+      return health.findings { structure = {}, run = { finite = true, deterministic = true, seeded = true,
+        null_candidates = {}, sketch = { here } }, again = { sketch = { there } } }
+    end
+    harness.expect(flaw({ 1, 2 }, { 1, 2.0001 }), {})
+    harness.expect(flaw({ 1, 2 }, { 2, 1 })[1].name, "differs_between_processes")
+    harness.expect(flaw({ 1, 2 }, { 1 })[1].name, "differs_between_processes")
+  end,
+
   findings_are_read_from_facts_flaws_before_remarks = function()
     local findings = health.findings { structure = { too_large = true, shrink = { 128, 4 }, unused_parameters = { "w" },
       unused_inputs = {}, dead_operators = {} }, run = { finite = true, deterministic = false, stateful = true,
@@ -97,7 +124,7 @@ return {
   a_question_names_stages_and_limits = function()
     local question = checking.question("s", { memory_mb = 1, budget_mb = 2, flops = 3, elements = 4, timeout_s = 5,
       compile = true })
-    harness.expect(question.stages, { "structure", "run", "compile" })
+    harness.expect(question.stages, { "structure", "run", "again", "compile" })
     harness.expect(question.limits, { memory_bytes = 2 ^ 20, most_bytes = 2 ^ 21, most_flops = 3, most_elements = 4 })
     harness.expect(json.decode(json.encode(checking.question("s", { memory_mb = 1, budget_mb = 1, structure_only = true,
       stages = nil }).stages)), { "structure" })

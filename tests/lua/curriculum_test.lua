@@ -96,4 +96,22 @@ return {
     local none = sampler.open({ name = "x", weight = function() return 0 end }, tasks(1), RANGE)
     harness.raises("no task has a weight above 0", none.draw, none, 1, random.stream "none")
   end,
+
+  tasks_without_spread_are_drawn_less = function()
+    local s = assert(sampler.named("flat", { { id = "a" }, { id = "b" } }, RANGE))
+    s:record_group("a", { 1, 1 })
+    harness.expect(s:weights(), { 1, 1 })
+    s:record_group("a", { 1, 1 })
+    s:record_group("b", { 1, 3 })
+    local by_id = counts(s, 1000, "draw")
+    harness.is_true(by_id.a > 120 and by_id.a < 280, "a was drawn " .. by_id.a)
+    s:record_group("a", { -1, 3 })
+    harness.expect(s:weights(), { 1, 1 })
+  end,
+
+  an_unknown_script_is_named = function()
+    local none, message = sampler.named("no_such", tasks(1), RANGE)
+    harness.expect(none, nil)
+    harness.is_true(message:find("curriculum no_such", 1, true), message)
+  end,
 }

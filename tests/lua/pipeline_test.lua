@@ -4,7 +4,7 @@ local fs = require "khost.fs"
 local judging = require "evaluation.judging"
 local plan = require "lib.plan"
 local ppo = require "training.ppo"
-local random = require "lib.random"
+local sampler = require "curriculum.sampler"
 local reward = require "lib.reward"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
@@ -77,22 +77,11 @@ function spec.collapse_is_two_validations_below_the_base_or_entropy_thrice()
   t.expect(validate.chosen({ point(1, 0.5, 0.1), point(2, -1, 0.1), point(3, -1, 0.1), point(4, 1, 0.1) }, 0), 2)
 end
 
-function spec.tasks_without_spread_are_drawn_less()
-  local tasks, flat, seen = { { id = "a" }, { id = "b" } }, { a = 2 }, { a = 0, b = 0 }
-  local stream = random.stream("draw")
-  for _ = 1, 1000 do
-    local id = ppo.draw_tasks(tasks, 1, stream, flat)[1].id
-    seen[id] = seen[id] + 1
-  end
-  t.is_true(seen.a > 120 and seen.a < 280, "a was drawn " .. seen.a)
-  t.expect(#ppo.draw_tasks(tasks, 5, stream, flat), 5)
-end
-
-function spec.groups_without_spread_are_counted()
-  local flat = {}
-  local chosen = { { id = "a" }, { id = "b" } }
-  ppo.note_flat(flat, chosen, { { group = 1, reward = 1 }, { group = 1, reward = 1 }, { group = 2, reward = 1 }, { group = 2, reward = 3 } })
-  t.expect(flat, { a = 1, b = 0 })
+function spec.the_curriculum_hears_of_each_group()
+  local curriculum = assert(sampler.named("flat", { { id = "a" }, { id = "b" } }, { range = { -1, 3 } }))
+  ppo.tell(curriculum, { { id = "a" }, { id = "b" } }, { { group = 1, reward = 1 }, { group = 1, reward = 1 },
+    { group = 2, reward = 1 }, { group = 2, reward = 3 }, { group = 2 } })
+  t.expect(curriculum:state(), { rewards = { a = { 1, 1 }, b = { 1, 3 } }, flat = { a = 1, b = 0 } })
 end
 
 return spec

@@ -40,13 +40,25 @@ return {
     -- Weighted by tasks: one of level 1 at 4x, two of level 2 at 1x.
     harness.expect(main[3][7], "1.59x")
     harness.expect(list[2].rows[1], { "p", "eager", "66.7 %", "66.7 %", "66.7 %", "33.3 %", "33.3 %", "33.3 %" })
-    harness.expect(list[3].rows[1][4], "0")
+    harness.expect(list[3].rows[1][5], "0")
+  end,
+
+  tokens_and_cost_are_of_a_task_with_all_its_samples = function()
+    local v = verdict(true, 0.5, 1)
+    local list = { of("a", 1, v, 1, { tokens = 100, cost = 0.25, seconds = 2 }), of("a", 1, v, 2, { tokens = 300,
+      cost = 0.75, seconds = 4 }), of("b", 1, verdict(false), 1, { tokens = 200, cost = 0.5, seconds = 6 }) }
+    local effort = results.tables({ { name = "p", results = list } })[3]
+    harness.expect(effort.columns, { "policy", "tokens a task", "cost a task", "seconds a task", "tasks not counted" })
+    harness.expect(effort.rows[1], { "p", "300", "0.7500", "6.0", "0" })
+    local free = results.tables({ { name = "p", results = { of("a", 1, v, 1, { tokens = 100, seconds = 2 }) } } })[3]
+    harness.expect(free.rows[1], { "p", "100", "-", "2.0", "0" })
+    harness.is_true(results.csv(list):find(",100,0.25,,2,", 1, true), results.csv(list))
   end,
 
   files_hold_absolute_times_and_failures = function()
     local list = { of("a", 1, verdict(true, 0.5, 1)), of("b", nil, verdict(false)) }
     local text = results.csv(list)
-    harness.is_true(text:find("\na,1,1,ok,verify,,true,0.5,1,1,2,2,true,,,,,d\n", 1, true), text)
+    harness.is_true(text:find("\na,1,1,ok,verify,,true,0.5,1,1,2,2,true,,,,,,d\n", 1, true), text)
     harness.is_true(text:find("\nb,,1,wrong,verify,mismatch,false,", 1, true), text)
     local read = json.decode(results.json({ { name = "p", results = list } }, { processor = "x", target = "cpu" }))
     harness.expect(read.policies[1].overall.pass.value, 0.5)

@@ -55,14 +55,26 @@ Status Gpu::open() {
   return ok();
 }
 
+Result<Seen> Gpu::view() {
+  const std::scoped_lock lock(mutex_);
+  if (const Status opened = open(); !opened) {
+    return opened.failure();
+  }
+  return Seen{seen(), device_->describe()["bytes"].get<std::size_t>()};
+}
+
+GpuView Gpu::seen() const {
+  const Access& access = device_->access();
+  return {access.nodes, access.prefixes, access.library_path, access.driver_folder};
+}
+
 Result<Zygote*> Gpu::zygote() {
   if (zygote_ && !zygote_->alive()) {
     tasks_.clear();
     zygote_.reset();
   }
   if (!zygote_) {
-    const Access& access = device_->access();
-    const GpuView view{access.nodes, access.prefixes, access.library_path, access.driver_folder};
+    const GpuView view = seen();
     Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
     if (!started) {
       return started.failure();

@@ -42,6 +42,12 @@ struct GpuCost {
   Json evidence;        // of the calibration
 };
 
+// What a jail needs to reach the device, and the device's memory.
+struct Seen {
+  GpuView gpu;
+  std::size_t bytes = 0;
+};
+
 class Gpu {
  public:
   Gpu(Service& service, PythonPlace place, std::string lease_path)
@@ -50,10 +56,12 @@ class Gpu {
 
   // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
   Result<Json> evaluate(const Json& request);
+  Result<Seen> view();
 
  private:
   friend class Evaluation;
   Status open();  // under mutex_
+  GpuView seen() const;
   Result<Zygote*> zygote();
   Result<std::shared_ptr<Task>> task(const std::string& source);
 

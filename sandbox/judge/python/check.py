@@ -1,23 +1,29 @@
-"""The health of a task by measurement, in stages: structure (no memory), run, compile. Each stage is a request of its
+"""The health of a task by measurement, in stages: structure (no memory), run, compile, again. Each stage is a request of its
 own to one child, so that what was found stays when a later stage hangs or is killed."""
 
+import base64
+import contextlib
 import copy
 import hashlib
 import math
 import os
 import resource
+import shutil
 import sys
 import time
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import check_device
+import check_idle
 import check_nulls
 import check_structure
 from manifest import leaves
 from reference import Task, call, finite
 
 TIMED_CALLS = 5
+MOST_CACHE = 32 << 20   # bytes of what the compiler made of one task
 TIMED_SECONDS = 2.0    # further calls are left out when this is used up
 SMALL = 1e-2           # outputs below it pass the paper's absolute tolerance whatever they are
 SAME = 1e-4            # a module or operator that changes its input by less does nothing
@@ -25,15 +31,21 @@ PASSIVE = {"view", "_unsafe_view", "detach", "alias", "clone", "contiguous", "ex
            "lift_fresh", "t", "transpose", "permute", "reshape", "unsqueeze", "squeeze", "slice", "select", "fill_"}
 
 
-def limit_child(memory_bytes, processes):
-    """What a task of a broken suite may cost: memory beyond what is mapped now, and no further process or thread."""
+def limit_child(memory_bytes, compiles, device):
+    """What a task of a broken suite may cost: memory beyond what is mapped now, and no further process or thread. The
+    driver of a GPU reserves addresses by the terabyte and starts threads: there what is written to counts, and threads
+    are the jail's to bound."""
     with open("/proc/self/statm") as file:
-        mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes, mapped + memory_bytes))
+        fields = file.read().split()
+    kind, pages = (resource.RLIMIT_AS, fields[0]) if device == "cpu" else (resource.RLIMIT_DATA, fields[5])
+    most = int(pages) * os.sysconf("SC_PAGE_SIZE") + memory_bytes
+    resource.setrlimit(kind, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-    if not processes:
-        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    most_file = 1 << 20 if device == "cpu" or not compiles else 1 << 26
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_file, most_file))
+    if not compiles:
+        if device == "cpu":
+            resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         sys.addaudithook(forbid)
 
 
@@ -112,13 +124,22 @@ def idle_operators(task, values):
     return operators.found
 
 
-def eager_times(model, values):
+def timed(model, values, device):
+    """Seconds of some calls in ascending order, and whether nobody else used the device meanwhile."""
     times, begin = [], time.perf_counter()
-    while len(times) < TIMED_CALLS and (not times or time.perf_counter() - begin < TIMED_SECONDS):
-        start = time.perf_counter()
-        call(model, values)
-        times.append(time.perf_counter() - start)
-    return sorted(times)
+    with check_device.alone() if device != "cpu" else contextlib.nullcontext(True) as undisturbed:
+        finish(device)
+        while len(times) < TIMED_CALLS and (not times or time.perf_counter() - begin < TIMED_SECONDS):
+            start = time.perf_counter()
+            call(model, values)
+            finish(device)
+            times.append(time.perf_counter() - start)
+    return sorted(times), undisturbed
+
+
+def finish(device):
+    if device != "cpu":
+        torch.cuda.synchronize()
 
 
 def uniform_axes(outputs):
@@ -143,6 +164,8 @@ def statistics(outputs):
 
 def digest(outputs):
     """Of what the first call returns: another process must get the same."""
+    if outputs[0].is_cuda:
+        return check_device.digest(outputs)
     state = hashlib.sha256()
     for x in outputs:
         state.update(x.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -150,12 +173,36 @@ def digest(outputs):
 
 
 def run(request):
+    """What some calls show. On a device others are at work there too, but for the calls that are timed."""
+    device = request.get("device", "cpu")
+    if device == "cpu":
+        return timed_facts(observed(request), device)
+    check_device.begin(request["room_bytes"])
+    with check_device.together():
+        seen = observed(request)
+        finish(device)
+        torch.cuda.empty_cache()
+    return timed_facts(seen, device)
+
+
+def timed_facts(seen, device):
+    facts, model, values = seen
+    times, facts["undisturbed"] = timed(model, values, device)
+    facts["eager_s"], facts["eager_calls"] = times[len(times) // 2], len(times)
+    facts["peak_resident_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if device != "cpu":
+        facts["device"], facts["device_bytes"] = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
+    return facts
+
+
+def observed(request):
+    """Facts, and the model and inputs by which it is timed."""
     source, shrink = request["source"], request.get("shrink")
-    task = Task(source)
+    task = Task(source, device=request.get("device", "cpu"))
     model = task.model(1)
 
     def draw(seed):
-        return check_structure.draw(task, seed, shrink)
+        return check_structure.draw(task, seed + request.get("seed", 0), shrink)
 
     begin = time.perf_counter()
     values = draw(2)
@@ -164,13 +211,21 @@ def run(request):
     first = leaves(call(model, values))
     if not first:
         raise ValueError("forward returns no tensor")
-    again = leaves(call(model, copy.deepcopy(kept)))  # before anything is seeded anew
-    facts = {"runs": True, "torch": torch.__version__, "input_s": input_s, "finite": finite(first),
+    copied = copy.deepcopy(kept)
+    finish(task.device)
+    begin = time.perf_counter()
+    again = leaves(call(model, copied))  # before anything is seeded anew
+    finish(task.device)
+    second_s = time.perf_counter() - begin
+    if beyond(second_s, request.get("worth_s")):
+        return {"runs": True, "torch": torch.__version__, "cut_short": True, "input_s": input_s}, model, kept
+    facts = {"runs": True, "torch": torch.__version__, "input_s": input_s, "seed": request.get("seed", 0), "finite": finite(first),
              "seeded": same_tensors(leaves(kept), leaves(draw(2))),
              "changes_inputs": not same_tensors(leaves(kept), leaves(values))}
-    fresh = leaves(call(task.model(1), copy.deepcopy(kept)))
+    del values
     facts["deterministic"] = same_tensors(first, again) or near(first, again)
-    facts["stateful"] = not facts["deterministic"] and near(first, fresh)
+    del again
+    facts["stateful"] = not facts["deterministic"] and near(first, leaves(call(task.model(1), copy.deepcopy(kept))))
     model = task.model(1)
     first = leaves(call(model, copy.deepcopy(kept)))
     earlier = []
@@ -184,11 +239,20 @@ def run(request):
     facts["uniform_axes"] = uniform_axes(first)
     facts["output"], facts["output_digest"] = statistics(first), digest(first)
     facts["null_candidates"] = check_nulls.null_candidates(model, kept, first, earlier)
+    facts["sketch"] = check_idle.sketch(first)
+    facts["returns_given_memory"] = check_idle.returns_given_memory(model, kept)
+    facts["unfilled_memory"] = check_idle.reads_unfilled_memory(model, kept, first)
+    facts["idle_inputs"] = check_idle.idle_inputs(task, model, kept, first, earlier[0][0])
+    del earlier
+    facts["idle_parameters"] = check_idle.idle_parameters(task, kept)
     facts["idle_modules"], facts["no_operators"] = idle_modules(model, kept), idle_operators(task, kept)
-    times = eager_times(model, kept)
-    facts["eager_s"], facts["eager_calls"] = times[len(times) // 2], len(times)
-    facts["peak_resident_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return facts
+    return facts, model, kept
+
+
+def beyond(seconds, worth_s):
+    """Whether a call takes so long or so little that the rest need not be known: beside others it is never quicker than
+    alone, and twice as slow at most where few share."""
+    return worth_s is not None and (seconds < 0.5 * worth_s[0] or seconds > 8 * worth_s[1])
 
 
 def near(one, other):
@@ -197,27 +261,90 @@ def near(one, other):
 
 
 def compiled(request):
-    task = Task(request["source"])
-    model = task.model(1)
-    values = check_structure.draw(task, 2, request.get("shrink"))
-    expected = leaves(call(model, copy.deepcopy(values)))
+    device = request.get("device", "cpu")
+    if device == "cpu":
+        return compile_facts(request, contextlib.nullcontext)
+    check_device.begin(request["room_bytes"])
+    return compile_facts(request, check_device.together)
+
+
+OTHER_DRAWS = 1000  # seeds of a process that looks again
+
+
+def looked_at_again(task, model, request):
+    """For a process that has not seen the task before: what the first call returns, and whether answers without work
+    pass on inputs that were not drawn before."""
+    def draw(seed):
+        return check_structure.draw(task, seed, request.get("shrink"))
+
+    expected = leaves(call(model, draw(2)))
+    facts = {"output_digest": digest(expected), "sketch": check_idle.sketch(expected)}
+    del expected
+    first = OTHER_DRAWS + request.get("seed", 0)
+    values = draw(first)
+    outputs = leaves(call(model, copy.deepcopy(values)))
+    earlier = [(inputs, leaves(call(model, copy.deepcopy(inputs)))) for inputs in (draw(first + 1), draw(first + 2))]
+    facts["null_candidates"] = check_nulls.null_candidates(model, values, outputs, earlier)
+    return facts
+
+
+def again(request):
+    """The stage of a task that was admitted: is it the same here, and still more than an answer without work?"""
+    device = request.get("device", "cpu")
+    task = Task(request["source"], device=device)
+    if device == "cpu":
+        return looked_at_again(task, task.model(1), request)
+    check_device.begin(request["room_bytes"])
+    with check_device.together():
+        return looked_at_again(task, task.model(1), request)
+
+
+def compile_facts(request, together):
+    device = request.get("device", "cpu")
+    task = Task(request["source"], device=device)
+    with together():
+        model = task.model(1)
+        facts = looked_at_again(task, model, request)
+        values = check_structure.draw(task, 2, request.get("shrink"))
+        expected = leaves(call(model, copy.deepcopy(values)))
+        if device != "cpu":
+            torch.cuda.empty_cache()
+    make_room()
     begin = time.perf_counter()
     fast = torch.compile(model)
     got = leaves(call(fast, copy.deepcopy(values)))
-    facts = {"compile_first_s": time.perf_counter() - begin, "compiles": True}
-    facts["output_digest"] = digest(expected)
-    facts["compile_agrees"] = check_nulls.passes(got, expected)
-    times = eager_times(fast, values)
+    finish(device)
+    facts["compile_first_s"], facts["compiles"] = time.perf_counter() - begin, True
+    with together():
+        facts["compile_agrees"] = check_nulls.passes(got, expected)
+    del got, expected
+    times, facts["compile_undisturbed"] = timed(fast, values, device)
     facts["compile_s"] = times[len(times) // 2]
+    if request.get("cache"):
+        artifacts = torch.compiler.save_cache_artifacts()
+        if artifacts is not None and len(artifacts[0]) <= MOST_CACHE:
+            facts["cache"] = base64.b64encode(artifacts[0]).decode()
     return facts
+
+
+def make_room():
+    """Compilers keep what they made, for all tasks of the jail: the oldest go before there is no room."""
+    for folder in ("/tmp/inductor", "/tmp/triton"):
+        place = os.statvfs("/tmp")
+        if place.f_bavail > 0.4 * place.f_blocks or not os.path.isdir(folder):
+            continue
+        made = sorted((os.stat(entry).st_mtime, entry.path) for entry in os.scandir(folder) if entry.is_dir())
+        for changed, path in made[:len(made) // 2]:
+            if time.time() - changed > 120:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def answer(request, state):
     """One stage of a check. `request`: stage, source, limits, and `shrink` as the structure stage gave it."""
     limits, stage = request["limits"], request["stage"]
     if not state.get("limited"):
-        limit_child(limits["memory_bytes"], processes=stage == "compile")
+        limit_child(limits["memory_bytes"], stage == "compile", request.get("device", "cpu"))
         state["limited"] = True
     if stage == "structure":
         return check_structure.structure(request["source"], limits)
-    return {"run": run, "compile": compiled}[stage](request)
+    return {"run": run, "again": again, "compile": compiled}[stage](request)

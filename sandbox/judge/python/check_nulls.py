@@ -70,23 +70,38 @@ def sampled(tensor, axis):
     """The first eighth along an axis, repeated until it fills the axis."""
     size = tensor.shape[axis]
     kept = max(1, size // SAMPLE)
-    index = torch.arange(size) % kept
+    index = torch.arange(size, device=tensor.device) % kept
     return tensor.index_select(axis, index)
 
 
 def sub_sample(model, values, outputs):
-    """Names of axes of inputs of which an eighth decides the output."""
+    """Names of axes of inputs of which an eighth decides the output: repeated, or the first or the last by themselves."""
     found, inputs = [], floats(values)
     for place, tensor in enumerate(inputs):
         for axis in range(tensor.dim()):
             if tensor.shape[axis] < LEAST or any(x.dim() > 0 and x.numel() >= tensor.numel() for x in outputs):
                 continue  # where the output is as large as the input, leaving elements out is no saving
-            changed = copy.deepcopy(values)
-            target = floats(changed)[place]
-            target.copy_(sampled(tensor, axis))
-            if passes(leaves(call(model, changed)), outputs):
-                found.append(f"sub_sample(input {place}, axis {axis})")
+            ways = {"": sampled}
+            if all(axis >= x.dim() or x.shape[axis] != tensor.shape[axis] for x in outputs):
+                ways.update({", first": first_only, ", last": last_only})
+            for way, change in ways.items():
+                changed = copy.deepcopy(values)
+                floats(changed)[place].copy_(change(tensor, axis))
+                if passes(leaves(call(model, changed)), outputs):
+                    found.append(f"sub_sample(input {place}, axis {axis}{way})")
     return found
+
+
+def first_only(tensor, axis):
+    """The first eighth along an axis, and the mean of that in place of the rest."""
+    kept = max(1, tensor.shape[axis] // SAMPLE)
+    changed = tensor.clone()
+    changed.narrow(axis, kept, tensor.shape[axis] - kept).fill_(tensor.narrow(axis, 0, kept).mean())
+    return changed
+
+
+def last_only(tensor, axis):
+    return first_only(tensor.flip(axis), axis).flip(axis)
 
 
 def truncated(model, values, outputs):

@@ -8,7 +8,7 @@ import weakref
 
 import torch
 from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode,
-                                           UnsupportedFakeTensorException)
+                                           UnsupportedFakeTensorException, UnsupportedOperatorException)
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -144,8 +144,29 @@ def named_inputs(task, values):
     return [(name, leaf) for name, value in zip(names, values) for leaf in leaves(value)]
 
 
+# An operator without a rule for fake tensors is run on real ones instead: that is for small tasks only.
+MOST_REAL_BYTES = 1 << 27
+
+
 def fake_run(source, shrink=None):
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+    """Without real memory where every operator has a rule; else with it, when the task is small."""
+    meters = []
+    try:
+        return fake_run_by(source, shrink, False, meters)
+    except (UnsupportedOperatorException, NotImplementedError) as error:
+        if meters and meters[0].peak > MOST_REAL_BYTES:
+            raise TooLargeToTry(f"no rule for {error}") from error
+    return fake_run_by(source, shrink, True, [])
+
+
+class TooLargeToTry(NotImplementedError):
+    pass
+
+
+def fake_run_by(source, shrink, real, meters):
+    """`meters`: gets what measures the run, which stays when the run fails."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=real)
+    with mode, torch.no_grad():
         task = Task(source)
         model = task.model(1)
         values = draw(task, 2, shrink)
@@ -153,6 +174,7 @@ def fake_run(source, shrink=None):
             raise TypeError(f"get_inputs returns a {type(values).__name__}, not a list")
         inputs, state = named_inputs(task, values), list(model.state_dict(keep_vars=True).items())
         meter = Meter(inputs + state)
+        meters.append(meter)
         flops = FlopCounterMode(display=False)
         fast_path = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
@@ -215,11 +237,32 @@ def shrink_for(source, facts, limits):
     return None
 
 
+def smaller_facts(source, limits):
+    """Facts on a smaller batch, with the batch as `shrink`; None when none works."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        task = Task(source)
+        sizes = [list(t.shape) for _, t in named_inputs(task, draw(task, 2)) if t.dim()]
+    for small in (256, 32, SMALLEST_BATCH):
+        if sizes and small < sizes[0][0]:
+            try:
+                facts = facts_of(fake_run(source, (sizes[0][0], small)))
+            except Exception:  # too large still, or no batch
+                continue
+            if budget_of(facts, limits) <= 1:
+                return {**facts, "too_large": True, "shrink": [sizes[0][0], small]}
+    return None
+
+
 def structure(source, limits):
     """Facts of a task; `too_large` when it exceeds the limits, then with `shrink` if a smaller batch fits."""
     names = names_of(source)
     try:
         facts = facts_of(fake_run(source))
+    except TooLargeToTry as error:
+        facts = smaller_facts(source, limits)
+        if facts is None:
+            return {"dry_run": f"{error}"[:300], "arguments": names}
+        return {**facts, "arguments": names}
     except UNSUPPORTED as error:
         return {"dry_run": f"{type(error).__name__}: {error}"[:300], "arguments": names}
     facts["arguments"] = names

@@ -4,10 +4,12 @@ what comes out is measured on small tensors. Whatever is left out has a named re
 
     {"find": "torch"}                    {"operators": [record…], "skipped": {name: reason}, "torch": version}
     {"find": "transformers", "root"?}    the same for classes of transformers (crawl_transformers.py)
+    {"find"…, "part": [k, n]}            only every n-th candidate, beginning with the k-th (from 0): n children share it
     {"probe": [source…]}                 {"probed": [facts by shape (check_structure.py) or {"error"}…]}
 
 A record: name, form ("module" or "function"), category, bound {constructor argument: dimension of the input that it
-must equal}, cases [{size, out, needs, gives, legal {argument: values that work}, first?}], heavy, same_shape, source.
+must equal}, cases [{size, out, needs, gives, legal {argument: values that work}, first?}], heavy, same_shape, source,
+place (among all candidates), same (equal in two records of which one is enough).
 `needs` and `gives` say which values an operator takes and returns: any, bounded (by 1), positive, unit (0 to 1)."""
 
 import hashlib
@@ -203,9 +205,15 @@ def record(name, form, category, bound, cases, source):
             "heavy": category in HEAVY_CATEGORIES, "same_shape": all(c["size"] == c["out"] for c in cases)}
 
 
-def find_modules(found, skipped):
-    for name, cls in sorted(vars(nn).items()):
-        if not (inspect.isclass(cls) and issubclass(cls, nn.Module)):
+def mine(place, part):
+    return place % part[1] == part[0]
+
+
+def find_modules(found, skipped, part):
+    """Returns how many candidates there are."""
+    classes = [(n, c) for n, c in sorted(vars(nn).items()) if inspect.isclass(c) and issubclass(c, nn.Module)]
+    for place, (name, cls) in enumerate(classes):
+        if not mine(place, part):
             continue
         reason = module_reason(name, cls)
         if reason is None:
@@ -216,7 +224,8 @@ def find_modules(found, skipped):
             skipped["nn." + name] = reason
         else:
             entry = record("nn." + name, "module", category_of(cls), bound, cases, inspect.getsource(cls))
-            found.append({**entry, "call": CALLS.get(name, "{m}({x})")})
+            found.append({**entry, "call": CALLS.get(name, "{m}({x})"), "place": place, "same": "nn." + name})
+    return len(classes)
 
 
 def function_reason(name, overload):
@@ -273,7 +282,7 @@ def call_of(label, cases):
     return label + "({x}{arguments})" + ("[0]" if cases[0]["first"] else "")
 
 
-def find_functions(found, skipped):
+def find_functions(found, skipped, place, part):
     seen = {}
     for space, prefix in ((torch, "torch"), (F, "F")):
         for name in sorted(dir(space)):
@@ -281,6 +290,9 @@ def find_functions(found, skipped):
             label = f"{prefix}.{name}"
             if not callable(function) or inspect.isclass(function) or name in vars(torch.jit) or \
                     (prefix == "F" and hasattr(torch, name)):
+                continue
+            place += 1
+            if not mine(place, part):
                 continue
             overload = overload_of(name)
             reason = function_reason(name, overload)
@@ -301,7 +313,8 @@ def find_functions(found, skipped):
                 skipped[label] = reason
             else:
                 entry = record(label, "function", kind_of(overload), {}, cases, str(overload._schema))
-                found.append({**entry, "call": call_of(label, cases)})
+                same = hashlib.sha256(str(cases).encode()).hexdigest()
+                found.append({**entry, "call": call_of(label, cases), "place": place, "same": same})
 
 
 def probe(source):
@@ -314,10 +327,11 @@ def probe(source):
 def answer(request):
     if "probe" in request:
         return {"probed": [probe(source) for source in request["probe"]]}
+    part = request.get("part", [0, 1])
     if request.get("find") == "transformers":
         from crawl_transformers import find
-        return find(request.get("root"))
+        return find(request.get("root"), part)
     found, skipped = [], {}
-    find_modules(found, skipped)
-    find_functions(found, skipped)
+    count = find_modules(found, skipped, part)
+    find_functions(found, skipped, count, part)
     return {"operators": found, "skipped": skipped, "torch": torch.__version__}

@@ -1,0 +1,73 @@
+"""How checks share a GPU: who may use it beside whom, what one of them may take, and how long a call takes there.
+
+Two files in the jail's /tmp are locked: everybody holds `use` together while it uses the device, alone while it times;
+who waits for either holds `gate`, so that nobody overtakes. A process that ends gives its locks up. What a task holds
+for too long is no longer waited for: then times are disturbed, which the facts say. How many are there at once is the
+judge's to say, by the room that each may take."""
+
+import contextlib
+import fcntl
+import os
+import time
+
+import torch
+
+PATIENCE_S = 5.0
+FOLDER = "/tmp"
+
+
+def patient_lock(fd, how):
+    """Whether the lock was got in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def turn(how):
+    gate, use = (os.open(f"{FOLDER}/device.{name}", os.O_CREAT | os.O_RDWR, 0o600) for name in ("gate", "use"))
+    try:
+        patient_lock(gate, fcntl.LOCK_EX)
+        got = patient_lock(use, how)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield got
+    finally:
+        os.close(use)
+        os.close(gate)
+
+
+def together():
+    return turn(fcntl.LOCK_SH)
+
+
+def alone():
+    return turn(fcntl.LOCK_EX)
+
+
+def begin(room_bytes):
+    """The device's context, and the most that this process may take of its memory: half more than the judge reckons."""
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(0.95, 1.5 * room_bytes / total))
+
+
+def digest(tensors):
+    """A number by which outputs are told apart, made on the device: a gigabyte is not copied to be hashed."""
+    parts = []
+    for tensor in tensors:
+        words = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        words = words[:words.numel() // 4 * 4].view(torch.int32) if words.numel() >= 4 else words
+        total = 0
+        for at in range(0, words.numel(), 1 << 25):
+            part = words[at:at + (1 << 25)].to(torch.int64)
+            weights = torch.arange(at, at + part.numel(), device=part.device) * 0x9E3779B1 | 1
+            total = (total * 31 + int((part * weights).sum())) % 2 ** 64
+        parts.append(f"{total:016x}")
+    return "-".join(parts)
