@@ -282,7 +282,7 @@ std::string default_cache_dir() {
   return (base / "khost" / "artefacts").string();
 }
 
-Result<std::string> own_file(const std::string& path) {
+Result<std::string> own_path(const std::string& path) {
   std::vector<fs::path> roots;
   if (const char* root = getenv("KHOST_ROOT"); root != nullptr) {
     roots.emplace_back(root);
@@ -293,11 +293,21 @@ Result<std::string> own_file(const std::string& path) {
   roots.emplace_back(KHOST_SOURCE_DIR);
 #endif
   for (const fs::path& root : roots) {
-    if (auto text = read_file(root / path)) {
-      return std::move(*text);
+    std::error_code error;
+    if (fs::exists(root / path, error)) {
+      return (root / path).string();
     }
   }
   return Failure{path + " is not found; set KHOST_ROOT to the source folder", "host"};
+}
+
+Result<std::string> own_file(const std::string& path) {
+  Result<std::string> place = own_path(path);
+  if (!place) {
+    return place;
+  }
+  std::optional<std::string> text = read_file(*place);
+  return text ? Result<std::string>(std::move(*text)) : Failure{*place + " cannot be read", "host"};
 }
 
 Result<std::string> abi_file(const std::string& path) { return own_file("skills/cpp-kernel/template/" + path); }

@@ -43,7 +43,8 @@ Result<Built> build(const BuildRequest& request);
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
 std::string default_cache_dir();
 
-// A file of the source folder, or of share/khost where it is installed; host when it is not there.
+// A file or folder of the source folder, or of share/khost where it is installed; host when it is not there.
+Result<std::string> own_path(const std::string& path);
 Result<std::string> own_file(const std::string& path);
 
 // A file of the CPU skill's template as the judge has it: utils/khost.h, kernels/fast.h.

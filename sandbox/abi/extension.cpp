@@ -4,17 +4,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include "host/base/defer.h"
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
 #include "sandbox/abi/compiler.h"
+#include "sandbox/abi/extension_rules.h"
 #include "sandbox/abi/nvcc.h"
 #include "sandbox/abi/torch_headers.h"
 #include "sandbox/jail/jail.h"
@@ -31,58 +30,12 @@ constexpr std::size_t kMostObjectBytes = std::size_t{64} << 20;
 constexpr const char* kFormat = "1";
 constexpr const char* kWorkspaceModule = "cuda_extension";
 
-// Creating and moving (candidate_policy.py has the same list for what is dispatched).
-const std::set<std::string> kOperators = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "ones",
-    "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor", "arange", "zero_", "fill_", "copy_", "clone",
-    "_to_copy", "to_dtype", "to_device", "to_dtype_layout", "to_other", "contiguous", "detach", "alias", "_unsafe_view", "set_",
-    "resize_", "record_stream", "_local_scalar_dense", "item", "view", "view_as", "reshape", "reshape_as", "expand",
-    "expand_as", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "narrow", "flatten", "unflatten",
-    "as_strided", "size", "stride", "numel", "is_pinned", "pin_memory", "chunk", "split", "unbind", "movedim", "swapaxes",
-    "type_as", "is_floating_point", "is_complex", "is_nonzero", "from_blob", "data", "requires_grad_", "output_nr",
-    "_version", "is_leaf", "set_data", "_backward", "retain_grad", "rename_", "rename", "cpu", "cuda", "from_file"};
-
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 bool is_host(const std::string& path) { return ends_with(path, ".cpp") || ends_with(path, ".cc"); }
 bool is_compiled(const std::string& path) { return is_host(path) || ends_with(path, ".cu"); }
-
-bool plain(const std::string& text, const char* more) {
-  return !text.empty() && text.size() < 200 && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
-    return std::isalnum(c) || std::string(more).find(static_cast<char>(c)) != std::string::npos;
-  });
-}
-
-bool starts_with_any(const std::string& text, std::initializer_list<const char*> beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [&](const char* one) { return text.rfind(one, 0) == 0; });
-}
-
-std::vector<std::string> harmless(const std::vector<std::string>& flags, bool cuda) {
-  std::vector<std::string> result;
-  for (const std::string& flag : flags) {
-    const bool known = starts_with_any(flag, {"-O", "-std=", "-D", "-U", "-f", "-g", "-W"}) ||
-                       (cuda && starts_with_any(flag, {"--use_fast_math", "-use_fast_math", "--expt-", "-expt-", "--fmad=",
-                                                       "-fmad=", "--ftz=", "-ftz=", "--prec-", "-prec-", "--extended-lambda",
-                                                       "--maxrregcount=", "-maxrregcount=", "-lineinfo", "--extra-device-"}));
-    if (known && plain(flag, "-_=+.,") && !starts_with_any(flag, {"-fplugin", "-fdump", "-W", "-g", "-fprofile"})) {
-      result.push_back(flag);
-    }
-  }
-  return result;
-}
-
-std::vector<std::string> harmless_libraries(const std::vector<std::string>& flags) {
-  std::vector<std::string> result;
-  for (const std::string& flag : flags) {
-    if (flag == "-lcublas" || flag == "-lcublasLt" || flag == "-lcudnn" || flag == "-lcuda") {
-      result.push_back(flag);
-    }
-  }
-  return result;
-}
 
 Status check_sources(const ExtensionRequest& request) {
   std::size_t bytes = 0;
@@ -104,28 +57,42 @@ Status check_sources(const ExtensionRequest& request) {
   return ok();
 }
 
+enum class Headers { light, torch };
+
+// What a build needs besides the request.
+struct Place {
+  TorchPlace torch;
+  std::string light;        // folder of the light headers
+  std::string light_hash;   // of what lies in it
+  std::string precompiled;  // folder, or empty
+};
+
 // A build as it will be run: command lines and what they are kept under.
 struct Steps {
-  std::string hash;
   std::vector<std::string> host, cuda, link;
   std::map<std::string, std::string> objects;  // of sources in C++: path -> hash
 };
 
-Steps steps_of(const ExtensionRequest& request, const TorchPlace& place, bool precompiled) {
+Steps steps_of(const ExtensionRequest& request, const Place& place, Headers headers) {
   Steps steps;
-  const std::vector<std::string> includes = torch_include_flags(place);
+  const bool light = headers == Headers::light;
+  std::vector<std::string> includes = torch_include_flags(place.torch);
+  if (light) {
+    includes.insert(includes.begin() + 4, {"-isystem", "/light"});
+    includes.erase(includes.begin(), includes.begin() + 4);
+  }
   const std::string name = "-DTORCH_EXTENSION_NAME=" + request.name;
   const auto add = [](std::vector<std::string>& to, const std::vector<std::string>& words) {
     to.insert(to.end(), words.begin(), words.end());
   };
-  const std::vector<std::string> own = harmless(request.cflags, false);
+  const std::vector<std::string> own = harmless_flags(request.cflags, false);
   const bool other_language = std::any_of(own.begin(), own.end(), [](const std::string& flag) {
     return flag.rfind("-std=", 0) == 0 && flag != "-std=c++17" && flag != "-std=gnu++17";
   });
-  if (precompiled && !other_language) {
+  if (!light && !place.precompiled.empty() && !other_language) {
     add(steps.host, {"-Winvalid-pch", "-include", "/headers/torch.h"});
   }
-  add(steps.host, torch_host_flags(place));
+  add(steps.host, torch_host_flags(includes));
   for (const std::string& flag : own) {
     // The precompiled headers stand for one level of optimisation and one language.
     if (flag.rfind("-O", 0) != 0 && (other_language || flag.rfind("-std=", 0) != 0)) {
@@ -136,7 +103,7 @@ Steps steps_of(const ExtensionRequest& request, const TorchPlace& place, bool pr
 
   steps.cuda = {"-O3", "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
                 "-D__CUDA_NO_HALF2_OPERATORS__", "--expt-relaxed-constexpr", "-DTORCH_API_INCLUDE_EXTENSION_H"};
-  std::vector<std::string> cuda = harmless(request.cuda_cflags, true);
+  std::vector<std::string> cuda = harmless_flags(request.cuda_cflags, true);
   if (std::none_of(cuda.begin(), cuda.end(), [](const std::string& flag) { return flag.rfind("-std=", 0) == 0; })) {
     cuda.insert(cuda.begin(), "-std=c++17");
   }
@@ -145,27 +112,55 @@ Steps steps_of(const ExtensionRequest& request, const TorchPlace& place, bool pr
   add(steps.cuda, includes);
   add(steps.cuda, architecture_flags(request.arch));
 
-  steps.link = {"-L" + place.torch + "/lib", "-L" + (fs::path(compiler_path("cuda")).parent_path().parent_path() / "lib64").string(),
+  steps.link = {"-L" + place.torch.torch + "/lib", "-L" + (fs::path(compiler_path("cuda")).parent_path().parent_path() / "lib64").string(),
                 "-Wl,--as-needed", "-Wl,--allow-shlib-undefined"};
   add(steps.link, harmless_libraries(request.ldflags));
-  add(steps.link, {"-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda", "-ltorch", "-ltorch_python", "-lcudart"});
+  if (!light) {
+    add(steps.link, {"-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda", "-ltorch", "-ltorch_python"});
+  }
+  steps.link.emplace_back("-lcudart");
 
-  Json headers = Json::object();
+  Json beside = Json::object();
   for (const auto& [path, text] : request.sources) {
     if (!is_compiled(path)) {
-      headers[path] = text;
+      beside[path] = text;
     }
   }
-  const Json machine = {kFormat, machine_identity("cpu"), place.version};
+  const Json machine = {kFormat, machine_identity("cpu"), light ? place.light_hash : place.torch.version};
   for (const auto& [path, text] : request.sources) {
     if (is_host(path)) {
-      const Json key = {machine, steps.host, headers, path, text};
+      const Json key = {machine, steps.host, beside, path, text};
       steps.objects[path] = sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
   }
-  const Json key = {machine, machine_identity("cuda"), steps.host, steps.cuda, steps.link, request.sources};
-  steps.hash = sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
   return steps;
+}
+
+// Of everything that goes in, whichever headers it is compiled with in the end.
+std::string hash_of(const ExtensionRequest& request, const Place& place) {
+  const Steps steps = steps_of(request, place, Headers::torch);
+  const Json key = {{"format", kFormat},          {"cpu", machine_identity("cpu")}, {"cuda", machine_identity("cuda")},
+                    {"torch", place.torch.version}, {"light", place.light_hash},     {"host", steps.host},
+                    {"device", steps.cuda},        {"link", steps.link},             {"sources", request.sources}};
+  return sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// The same in every process, and asked for once in each.
+Result<std::pair<std::string, std::string>> light_headers() {
+  static const Result<std::pair<std::string, std::string>> known = []() -> Result<std::pair<std::string, std::string>> {
+    Result<std::string> folder = own_path("sandbox/abi/extension/light");
+    if (!folder) {
+      return folder.failure();
+    }
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(*folder)) {
+      if (entry.is_regular_file()) {
+        files[fs::relative(entry.path(), *folder).string()] = read_file(entry.path()).value_or("");
+      }
+    }
+    return std::pair{*folder, sha256_hex(Json(files).dump(-1, ' ', false, Json::error_handler_t::replace))};
+  }();
+  return known;
 }
 
 std::string cache_of(const ExtensionRequest& request) {
@@ -193,8 +188,7 @@ struct Made {
   std::string library, text;
 };
 
-Result<Made> compile(const ExtensionRequest& request, const TorchPlace& place, const Steps& steps,
-                     const std::string& headers) {
+Result<Made> compile(const ExtensionRequest& request, const Place& place, const Steps& steps) {
   std::string folder = (fs::temp_directory_path() / "khost-extension-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
     return errno_failure("mkdtemp " + folder);
@@ -229,12 +223,13 @@ Result<Made> compile(const ExtensionRequest& request, const TorchPlace& place, c
   spec.cwd = "/build";
   spec.binds = {{folder + "/source", "/build", false}, {out.string(), "/out", true},
                 {(fs::path(cache) / "objects").string(), "/objects", false}};
-  if (!headers.empty()) {
-    spec.binds.push_back({headers, "/headers", false});
+  spec.binds.push_back({place.light, "/light", false});
+  if (!place.precompiled.empty()) {
+    spec.binds.push_back({place.precompiled, "/headers", false});
   }
   const std::string bin = fs::path(compiler_path("cuda")).parent_path().string();
   spec.environment["PATH"] = bin + ":/usr/bin:/bin";
-  spec.readable_prefixes = place.prefixes;
+  spec.readable_prefixes = place.torch.prefixes;
   spec.readable_prefixes.push_back(fs::path(bin).parent_path().string());
   spec.limits.cpu_s = request.timeout_s + 1;
   spec.limits.file_bytes = kMostLibraryBytes;
@@ -265,43 +260,7 @@ Result<Made> compile(const ExtensionRequest& request, const TorchPlace& place, c
   return Made{std::move(*library), text};
 }
 
-Status admit(const std::string& bytes) {
-  Result<Library> library = read_library(bytes);
-  if (!library) {
-    return library.failure();
-  }
-  for (const std::string& symbol : library->undefined) {
-    const std::string name = operator_of(symbol);
-    if (!name.empty() && kOperators.count(name) == 0) {
-      return Failure{"the extension calls torch's operator " + name + "; it may create and view tensors, and its own kernels "
-                     "compute", "policy"};
-    }
-  }
-  return ok();
-}
-
 }  // namespace
-
-std::string operator_of(const std::string& symbol) {
-  static const std::string kBefore = "_ZN2at4_ops";
-  if (symbol.rfind(kBefore, 0) != 0) {
-    return "";
-  }
-  std::size_t at = kBefore.size(), length = 0;
-  while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) && length < 1000) {
-    length = 10 * length + static_cast<std::size_t>(symbol[at++] - '0');
-  }
-  std::string name = symbol.substr(std::min(at, symbol.size()), length);
-  // An overload follows the name: add_Tensor, to_dtype. What the list knows whole is left whole.
-  while (kOperators.count(name) == 0 && name.rfind('_') != std::string::npos && name.rfind('_') > 0) {
-    const std::string shorter = name.substr(0, name.rfind('_'));
-    if (shorter.find_first_not_of('_') == std::string::npos) {
-      break;
-    }
-    name = shorter;
-  }
-  return kOperators.count(name) > 0 ? name : symbol.substr(std::min(at, symbol.size()), length);
-}
 
 Result<ExtensionRequest> workspace_extension(const std::map<std::string, std::string>& files) {
   ExtensionRequest request;
@@ -339,29 +298,37 @@ Result<Built> build_extension(const ExtensionRequest& request) {
   if (machine_identity("cuda").empty() || machine_identity("cpu").empty()) {
     return Failure{"the compiler does not run in a jail", "host"};
   }
+  Result<std::pair<std::string, std::string>> light = light_headers();
+  if (!light) {
+    return light.failure();
+  }
   const auto started = std::chrono::steady_clock::now();
-  const std::string headers = precompiled_torch(*place, cache_of(request));
-  const Steps steps = steps_of(request, *place, !headers.empty());
+  Place at{*place, light->first, light->second, ""};
+  const std::string hash = hash_of(request, at);
   const BuildCache cache(cache_of(request));
-  if (std::optional<Result<Built>> found = cache.find(steps.hash)) {
+  if (std::optional<Result<Built>> found = cache.find(hash)) {
     return std::move(*found);
   }
-  Result<Made> made = compile(request, *place, steps, headers);
-  const Status admitted = made ? admit(made->library) : Status(made.failure());
+  Result<Made> made = compile(request, at, steps_of(request, at, Headers::light));
+  if (!made && made.failure().code == "build" && may_lack_torch(made.failure().message)) {
+    at.precompiled = precompiled_torch(*place, cache_of(request));
+    made = compile(request, at, steps_of(request, at, Headers::torch));
+  }
+  const Status admitted = made ? admit_extension(made->library) : Status(made.failure());
   if (!admitted) {
     const Failure& failure = admitted.failure();
     if (failure.code == "build" || failure.code == "policy" || failure.code == "bad_input") {
-      (void)cache.store(steps.hash, "", {{"failure", failure.message}, {"code", failure.code}});
+      (void)cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}});
     }
     return failure;
   }
-  if (Status stored = cache.store(steps.hash, made->library, {{"signatures", Json::object()}, {"warnings", made->text}});
+  if (Status stored = cache.store(hash, made->library, {{"signatures", Json::object()}, {"warnings", made->text}});
       !stored) {
     return stored.failure();
   }
-  std::optional<Result<Built>> stored = cache.find(steps.hash);
+  std::optional<Result<Built>> stored = cache.find(hash);
   if (!stored) {
-    return Failure{"the cache lost " + steps.hash, "io"};
+    return Failure{"the cache lost " + hash, "io"};
   }
   (*stored)->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return std::move(*stored);

@@ -81,7 +81,7 @@ bool precompile(const TorchPlace& place, const fs::path& folder) {
   JailSpec spec;
   spec.name = "headers";
   spec.argv = {compiler_path("cpu")};
-  const std::vector<std::string> flags = torch_host_flags(place);
+  const std::vector<std::string> flags = torch_host_flags(torch_include_flags(place));
   spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
   spec.argv.insert(spec.argv.end(), {"-x", "c++-header", "torch.h", "-o", "/out/torch.h.gch"});
   spec.cwd = "/build";
@@ -121,16 +121,15 @@ std::vector<std::string> torch_include_flags(const TorchPlace& place) {
           "-isystem", place.python_include,     "-isystem", toolkit};
 }
 
-std::vector<std::string> torch_host_flags(const TorchPlace& place) {
+std::vector<std::string> torch_host_flags(const std::vector<std::string>& include_flags) {
   std::vector<std::string> flags = {"-O0", "-std=c++17", "-fPIC", "-fdiagnostics-color=never", "-fmax-errors=10",
                                     "-DTORCH_API_INCLUDE_EXTENSION_H"};
-  const std::vector<std::string> includes = torch_include_flags(place);
-  flags.insert(flags.end(), includes.begin(), includes.end());
+  flags.insert(flags.end(), include_flags.begin(), include_flags.end());
   return flags;
 }
 
 std::string precompiled_torch(const TorchPlace& place, const std::string& cache_dir) {
-  const Json key = {{"flags", torch_host_flags(place)}, {"headers", kHeaders}, {"torch", place.version},
+  const Json key = {{"flags", torch_host_flags(torch_include_flags(place))}, {"headers", kHeaders}, {"torch", place.version},
                     {"machine", machine_identity("cpu")}, {"format", 1}};
   const fs::path ready = fs::path(cache_dir) / ("torch-" + sha256_hex(key.dump()).substr(0, 16));
   // One thread makes it, the others wait; a failure is not tried again in this process.

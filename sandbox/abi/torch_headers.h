@@ -20,8 +20,8 @@ Result<TorchPlace> torch_place(const std::string& python);
 
 std::vector<std::string> torch_include_flags(const TorchPlace& place);
 
-// Flags of everything that includes what is precompiled.
-std::vector<std::string> torch_host_flags(const TorchPlace& place);
+// Flags of sources in C++ that include from these folders.
+std::vector<std::string> torch_host_flags(const std::vector<std::string>& include_flags);
 
 // A folder with torch.h and torch.h.gch for torch_host_flags(), made in a jail when it is not there (half a minute).
 // Empty when it cannot be made.

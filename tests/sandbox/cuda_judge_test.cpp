@@ -73,6 +73,21 @@ bool accepted(const Json& wanted, const Json& verdict) {
   return status && (!wanted.contains("reason") || wanted["reason"] == verdict["reason"]);
 }
 
+void check_groups(const std::vector<std::string>& groups) {
+  if (!gpu_ready()) {
+    return;
+  }
+  for (const std::string& group : groups) {
+    for (const auto& entry : fs::directory_iterator(kCuda / group)) {
+      CAPTURE(entry.path().string());
+      const Json wanted = Json::parse(read_text(entry.path() / "expected.json"));
+      const Json verdict = verdict_on(entry.path(), true);
+      CAPTURE(verdict.dump());
+      CHECK(accepted(wanted, verdict));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a CUDA kernel builds in the jail, and its signature says which arguments are streams and handles") {
@@ -129,17 +144,8 @@ TEST_CASE("without a GPU a request for target cuda is answered with what is miss
   CHECK((*verdict)["detail"].get<std::string>().find("NVIDIA") != std::string::npos);
 }
 
-TEST_CASE("every known CUDA candidate gets its verdict") {
-  if (!gpu_ready()) {
-    return;
-  }
-  for (const char* group : {"good", "wrong", "cheat", "crash"}) {
-    for (const auto& entry : fs::directory_iterator(kCuda / group)) {
-      CAPTURE(entry.path().string());
-      const Json wanted = Json::parse(read_text(entry.path() / "expected.json"));
-      const Json verdict = verdict_on(entry.path(), true);
-      CAPTURE(verdict.dump());
-      CHECK(accepted(wanted, verdict));
-    }
-  }
+TEST_CASE("every known CUDA candidate gets its verdict") { check_groups({"good", "wrong", "cheat", "crash"}); }
+
+TEST_CASE("every known CUDA candidate in Python gets its verdict") {
+  check_groups({"python/good", "python/wrong", "python/cheat"});
 }

@@ -1,0 +1,2 @@
+#pragma once
+#include <khost_torch.h>

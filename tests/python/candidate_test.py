@@ -1,0 +1,197 @@
+"""Checks of candidates in Python (sandbox/subject/candidate*.py) without a GPU, with a Python that has torch:
+`python tests/python/candidate_test.py [LIBRARY]`. LIBRARY: libkhost_subject_python.so, for what a process may start.
+`candidate_test.py extension FILE NAME`: calls the functions of an extension that was built, with tensors of the CPU."""
+
+import ctypes
+import os
+import sys
+import threading
+import types
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
+import torch  # noqa: E402
+
+import candidate  # noqa: E402
+from candidate_policy import Refused, Watch  # noqa: E402
+from candidate_turns import Placed, adopt  # noqa: E402
+
+LIBRARY = None
+FIXTURES = os.path.join(ROOT, "tests/kernels/cuda/python")
+NEW = "\nimport torch.nn as nn\nclass ModelNew(nn.Module):\n    pass\n"
+
+
+def in_a_child(work):
+    """`work` patches torch for good, as the process that it is meant for does not mind."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        text = "died"
+        try:
+            text = repr(work())
+        finally:
+            os.write(writing, text.encode()[:60000])
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    os.waitpid(pid, 0)
+    return eval(text)
+
+
+def recorded(source, init=None):
+    return in_a_child(lambda: candidate.record({"source": source, "init": init}))
+
+
+class Record(unittest.TestCase):
+    def refused(self, source, reason, line):
+        error = recorded(source)["error"]
+        self.assertEqual((error["reason"], error["line"]), (reason, line), error["message"])
+
+    def test_a_single_file_is_asked_for_its_extension_and_for_the_same_one_each_time(self):
+        with open(os.path.join(FIXTURES, "good/inline/model_new.py")) as file:
+            source = file.read()
+        init = {"kind": "list", "items": [{"kind": "scalar", "value": 64}]}
+        one, two = recorded(source, init), recorded(source, init)
+        self.assertEqual(one, two)
+        extension, = one["extensions"]
+        self.assertEqual(extension["name"], "affine_relu")
+        self.assertIn('m.def("affine_relu_cuda", torch::wrap_pybind_function(affine_relu_cuda), "affine_relu_cuda");',
+                      extension["sources"]["main.cpp"])
+        self.assertTrue(extension["sources"]["cuda.cu"].startswith("#include <torch/types.h>\n"))
+        self.assertFalse(one["workspace"])
+        other, = recorded(source.replace("0.0f;", "1.0f;"), init)["extensions"]
+        self.assertNotEqual(extension["key"], other["key"])
+
+    def test_a_workspace_is_recognised_by_its_import(self):
+        with open(os.path.join(FIXTURES, "good/workspace/model_new.py")) as file:
+            self.assertEqual(recorded(file.read()), {"extensions": [], "workspace": True})
+
+    def test_what_replaces_parts_of_torch_is_refused_with_its_line(self):
+        self.refused("import torch\ntorch.cuda.Event.elapsed_time = None\n" + NEW, "policy/patches", 2)
+        self.refused("import torch, time\nsetattr(time, 'time', None)\n" + NEW, "policy/patches", 2)
+        self.refused("import torch\ndel torch.cuda.synchronize\n" + NEW, "policy/patches", 2)
+
+    def test_what_leads_around_the_rules_is_refused(self):
+        self.refused("import threading\n" + NEW, "policy/import", 1)
+        self.refused("\nfrom model import Model\n" + NEW, "policy/import", 2)
+        self.refused("from torch import _C\n" + NEW, "policy/forbidden", 1)
+        self.refused("import sys\nsys.modules['x'] = 1\n" + NEW, "policy/forbidden", 2)
+        self.refused("import torch\nf = getattr(torch, 'comp' + 'ile')\n" + NEW, "policy/forbidden", 2)
+        self.refused("import torch\nf = torch.nn.Module.forward.__globals__\n" + NEW, "policy/forbidden", 2)
+        self.refused("exec('1')\n" + NEW, "policy/forbidden", 1)
+
+    def test_a_file_without_the_class_is_an_error_and_its_own_errors_have_a_line(self):
+        self.assertEqual(recorded("x = 1\n")["error"]["reason"], "error")
+        error = recorded("\n1 / 0\n")["error"]
+        self.assertEqual((error["reason"], error["line"]), ("error", 2))
+
+    def test_what_the_rules_allow_is_not_refused(self):
+        answer = recorded("import os, math, torch\nfrom torch.utils.cpp_extension import load_inline\n"
+                          "os.environ['TORCH_CUDA_ARCH_LIST'] = '9.0'\ntorch.backends.cudnn.benchmark = True\n" + NEW)
+        self.assertEqual(answer, {"extensions": [], "workspace": False})
+
+
+class Rules(unittest.TestCase):
+    def test_operators_that_compute_are_refused_and_creating_and_moving_is_not(self):
+        a = torch.zeros(3, 4)
+        with Watch():
+            b = torch.empty_like(a).t().contiguous().view(3, 4).clone()
+            b.fill_(2)
+            b[1:].half()
+            for compute in (lambda: a + b, lambda: torch.relu(a), lambda: a.sum(), lambda: torch.nn.functional.gelu(a)):
+                with self.assertRaises(Refused) as caught:
+                    compute()
+                self.assertEqual(caught.exception.reason, "policy/torch_compute")
+
+    def test_weights_are_taken_by_name_and_other_shapes_are_refused(self):
+        model = torch.nn.Linear(4, 2)
+        weight = torch.ones(2, 4)
+        adopt(model, {"weight": weight})
+        self.assertEqual(model.weight.data_ptr(), weight.data_ptr())
+        with self.assertRaises(Refused):
+            adopt(model, {"bias": torch.ones(3)})
+
+
+class Placing(unittest.TestCase):
+    """Where outputs lie, said of tensors that stand for those of a GPU."""
+
+    def place(self, value):
+        base = torch.zeros(1 << 16, dtype=torch.uint8)
+        at = base.data_ptr()
+        start = -at % 64
+        arena = base[start:start + (1 << 15)]
+
+        class OnDevice(Placed):
+            def inside(self, tensor):
+                return 0 <= tensor.untyped_storage().data_ptr() - self.arena < self.size
+
+        placed = OnDevice(value(arena), arena.data_ptr(), arena.numel())
+        return placed.manifest()
+
+    def test_a_tensor_in_the_arena_is_described_where_it_lies(self):
+        def value(arena):
+            storage = torch.frombuffer(arena.numpy(), dtype=torch.float32)
+            return {"out": torch.empty(0).set_(storage.untyped_storage(), 0, (2, 3), (3, 1))}
+
+        manifest = self.place(value)
+        self.assertEqual(manifest["storages"][0]["offset"], 0)
+        self.assertEqual(manifest["tree"]["items"]["out"]["size"], [2, 3])
+
+    def test_other_things_than_tensors_are_refused(self):
+        with self.assertRaises(TypeError):
+            self.place(lambda arena: [object()])
+
+
+class Alone(unittest.TestCase):
+    def test_a_confined_process_starts_threads_and_no_process(self):
+        if LIBRARY is None:
+            self.skipTest("no library")
+
+        def confined():
+            rc = ctypes.CDLL(LIBRARY).khost_threads_only()
+            ran = []
+            thread = threading.Thread(target=lambda: ran.append(1))
+            thread.start()
+            thread.join()
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                return rc, ran, "forked"
+            except PermissionError:
+                return rc, ran, "refused"
+
+        self.assertEqual(in_a_child(confined), (0, [1], "refused"))
+
+
+def call_extension(path, name):
+    """Kernels do not run without a GPU; the functions' arguments, checks and results do."""
+    torch.cuda.current_stream = lambda *device: types.SimpleNamespace(cuda_stream=0)
+    module = candidate.open_extension(name, os.open(path, os.O_RDONLY))
+    x, weight, bias = torch.randn(8, 16), torch.ones(16), torch.zeros(16)
+    with Watch():
+        if name == "affine_relu":
+            result = module.affine_relu_cuda(x, weight, bias)
+            assert result.shape == x.shape and result.dtype == x.dtype, result
+            try:
+                module.affine_relu_cuda(x, weight)
+            except TypeError:
+                return
+        else:
+            try:
+                module.affine_relu(x, weight, bias=bias)
+            except RuntimeError as error:
+                assert "CUDA tensor" in str(error), error
+                return
+    raise AssertionError("no error where one must be")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["extension"]:
+        call_extension(*sys.argv[2:4])
+    else:
+        if len(sys.argv) > 1:
+            LIBRARY = sys.argv.pop(1)
+        unittest.main()
