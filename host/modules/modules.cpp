@@ -28,6 +28,7 @@ void register_all(lua::Vm& vm) {
   vm.preload("khost.machine", opener<open_machine>);
   vm.preload("khost.sandbox", opener<open_sandbox>);
   vm.preload("khost.judge", opener<open_judge>);
+  vm.preload("khost.profiler", opener<open_profiler>);
   vm.preload("khost.http", opener<open_http>);
   vm.preload("khost.terminal", opener<open_terminal>);
 #ifdef KHOST_WITH_TRAINER

@@ -22,6 +22,7 @@ void open_rewards(lua_State* L);
 void open_machine(lua_State* L);
 void open_sandbox(lua_State* L);
 void open_judge(lua_State* L);
+void open_profiler(lua_State* L);
 void open_http(lua_State* L);
 void open_terminal(lua_State* L);
 void open_trainer(lua_State* L);

@@ -177,7 +177,8 @@ Counters counters_of(const std::string& params, bool administrator) {
   if (only && !administrator) {
     return {false, "the driver gives hardware counters to administrators only (RmProfilingAdminOnly: 1)"};
   }
-  return {true, "hardware counters are open to every process (RmProfilingAdminOnly: 0)"};
+  return {true, only ? "an administrator may read hardware counters; this profiler reads none, ncu does"
+                     : "hardware counters are open to every process (RmProfilingAdminOnly: 0); this profiler reads none, ncu does"};
 }
 
 Json to_json(const Profile& profile) {

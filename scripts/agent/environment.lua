@@ -98,8 +98,9 @@ local function answer_request(self, workspace, options, request)
   local files = candidate(workspace)
   local ok, answer, message
   if kind == "tune" then
-    ok, answer, message = pcall(tune.answer, request, files, function(changed) return options.feedback("profile",
-      changed) end)
+    ok, answer, message = pcall(tune.answer, request, files, function(changed)
+      return options.feedback("profile", changed, { kernels = false })
+    end)
   else
     ok, answer, message = pcall(options.feedback, kind, files)
   end
@@ -141,7 +142,8 @@ end
 ---@class (exact) ToolWorld
 ---@field respond fun(observations: table[], calls: table[]): any   observations as the model reads them
 ---@field shell_options? table
----@field feedback? fun(kind: "verify"|"profile", files: table<string, string>): table|nil   {text, ok, correct, times}
+---@field feedback? fun(kind: "verify"|"profile", files: table<string, string>, how?: table): table|nil
+---  {text, ok, correct, times}; `how` as for Judging:feedback
 ---@field most_requests? integer   of programs inside
 
 --- Answers are calls of tools. `states` holds what a verification of the agent found correct.

@@ -1,5 +1,6 @@
 -- khost evaluate: one verdict on one workspace.
 local args = require "lib.args"
+local candidate = require "lib.candidate"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -16,27 +17,7 @@ local OPTIONS = {
   { name = "--json", kind = "flag", help = "print the whole record" },
 }
 local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels" }
-local TARGETS = { cpu = "kernels are .cpp files there", cuda = "kernels are .cu or .cpp files there" }
 local TOLERANCES = { calibrated = true, strict = true, paper = true }
-
-local function candidate_files(folder, target)
-  if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
-  local files = {}
-  local function add(path)
-    files[path] = fs.read(folder .. "/" .. path)
-  end
-  local function walk(path)
-    for _, name in ipairs(fs.list(folder .. "/" .. path) or {}) do
-      if name:sub(-1) == "/" then walk(path .. name) else add(path .. name) end
-    end
-  end
-  walk("kernels/")
-  if not next(files) then
-    args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
-  end
-  add("model_new.py")
-  return files
-end
 
 local function parse_require(text)
   if not text then return nil end
@@ -72,16 +53,14 @@ local function run(list)
   if not machine then args.misuse(problem) end
   options.tolerance = options.tolerance or machine.judge.tolerance
   options.threads = options.threads or machine.judge.threads
-  if not TARGETS[options.target] then
-    args.misuse(("--target %s: cpu or cuda expected"):format(options.target))
-  end
+  candidate.check_target(options.target)
   if not TOLERANCES[options.tolerance] then
     args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
   end
   local side, least = parse_require(options.require)
   local source, message = fs.read(options.task)
   if not source then args.misuse("--task: " .. message) end
-  local files = candidate_files(options.workspace, options.target)
+  local files = candidate.files(options.workspace, options.target)
 
   local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
   if not process then args.misuse(unavailable) end

@@ -47,7 +47,8 @@ function judging.nothing(reason)
 end
 
 local function ask(self, task, files, measure)
-  local body = { task = { source = task.source, name = task.name }, files = files, measure = measure,
+  local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
+  local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files, measure = measure,
     tolerance = self.options.tolerance, threads = self.options.threads, target = self.options.target }
   for attempt = 1, TRIES do
     local verdict, message, code = self.process:request("evaluate", body)
@@ -121,14 +122,15 @@ end
 ---@param kind "verify"|"profile"
 ---@param task {id: string, source: string}
 ---@param files table<string, string>
+---@param how? {kernels: boolean}   false: a profile without kernel tables, where only the times are wanted
 ---@return table|nil answer, string? message, string? code
-function Judging:feedback(kind, task, files)
+function Judging:feedback(kind, task, files, how)
   local key = ("%s %s feedback"):format(task.id, judging.artefact(files))
   if kind == "verify" and self.known[key] then
     return self.known[key]
   end
   local body = { task = { source = task.source, name = task.name }, files = files, tolerance = self.options.tolerance,
-    threads = self.options.threads, target = self.options.target }
+    threads = self.options.threads, target = self.options.target, kernels = how and how.kernels }
   local answer, message, code
   for _ = 1, TRIES do
     answer, message, code = self.process:request(kind, body)

@@ -29,18 +29,22 @@ local Judge = {}
 function judge.open(options) end
 
 --- Waits for the answer. Kinds:
---- "evaluate" { task = { source }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
+--- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
 ---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile, without against).
 ---   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
 ---   target = "cuda" with against = "eager" leaves torch.compile out, which takes most of a new task's first seconds.
----   evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
+---   compile_cache: what "check" gave as compile.cache (Base64), opened in the compiled baseline's jail and nowhere else;
+---   evidence.compile_cache_hits says what it spared. evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the
 ---   agent to read, `ok`, and `kind`. They work on sets of inputs and weights that no verdict uses; a profile takes the
----   machine for a moment, and its times are never those of a verdict.
+---   machine for a moment, and its times are never those of a verdict. On target "cuda" a profile of a correct candidate
+---   also has kernel tables by CUPTI (`profile`, see khost.profiler; the candidate's is its own word), unless
+---   kernels = false.
 --- "trace" { task } gives the task's graph; "admit" { task } what the filter asks.
---- "check" { task, stages, limits, timeout_s? } measures a task's health stage by stage ("structure", "run", "compile");
----   gives {structure?, run?, compile?, failure? = {stage, code, message}} (scripts/suites/checking.lua asks it).
---- "crawl" { request = { find = "torch"|"transformers" } | { probe = sources }, timeout_s? } finds operators, or tells
+--- "check" { task, target?, stages, limits, timeout_s?, seed?, worth_s?, cache? } measures a task's health stage by stage
+---   ("structure", "run", "again": in a process that started apart, "compile"); gives {structure?, run?, again?, compile?,
+---   failure? = {stage, code, message}} (scripts/suites/checking.lua asks it).
+--- "crawl" { request = { find = "torch"|"transformers", part? } | { probe = sources }, target?, timeout_s? } finds operators, or tells
 ---   shapes of task files (scripts/synthesis/library.lua).
 --- Failures: bad_task (the task's own error), gone (the judge died), bad_input.
 ---@async

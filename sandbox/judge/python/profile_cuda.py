@@ -22,8 +22,9 @@ def load_profiler(path, fd, cupti):
     profiler.khost_profile_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     profiler.khost_profile_begin.argtypes = [ctypes.c_uint32]
     page = mmap.mmap(fd, os.fstat(fd).st_size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    profiler.page = ctypes.c_char.from_buffer(page)  # held, or the memory would go with this function
     # What went wrong stands in the page; the calls then do nothing.
-    profiler.khost_profile_open(ctypes.addressof(ctypes.c_char.from_buffer(page)), cupti.encode())
+    profiler.khost_profile_open(ctypes.addressof(profiler.page), cupti.encode())
     return profiler
 
 

@@ -1,0 +1,38 @@
+-- What commands take from the command line about a candidate: its target and the files of its workspace.
+local args = require "lib.args"
+local fs = require "khost.fs"
+
+local candidate = {}
+
+local TARGETS = { cpu = "kernels are .cpp files there", cuda = "kernels are .cu or .cpp files there" }
+
+--- Ends the program unless it is a target.
+---@param target string
+function candidate.check_target(target)
+  if not TARGETS[target] then args.misuse(("--target %s: cpu or cuda expected"):format(target)) end
+end
+
+--- What the judge takes of a workspace: kernels/ and model_new.py. Ends the program when there is no kernel.
+---@param folder string
+---@param target "cpu"|"cuda"
+---@return table<string, string> files   path to text
+function candidate.files(folder, target)
+  if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
+  local files = {}
+  local function add(path)
+    files[path] = fs.read(folder .. "/" .. path)
+  end
+  local function walk(path)
+    for _, name in ipairs(fs.list(folder .. "/" .. path) or {}) do
+      if name:sub(-1) == "/" then walk(path .. name) else add(path .. name) end
+    end
+  end
+  walk("kernels/")
+  if not next(files) then
+    args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
+  end
+  add("model_new.py")
+  return files
+end
+
+return candidate
