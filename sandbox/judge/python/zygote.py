@@ -175,7 +175,8 @@ def main():
             raise RuntimeError("importing torch initialised CUDA")
     if CANDIDATE:
         # One candidate's processes are forked from here, with nothing of a task in it; they cannot look into it either.
-        import candidate_turns  # noqa: F401
+        from candidate_turns import warm_up
+        warm_up()
         ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
     server = socket.socket(fileno=3)
     server.send(b"ready")
