@@ -158,6 +158,8 @@ bool find(void* library, F& function, const char* name) {
 KHOST_VISIBLE int khost_profile_open(void* memory, const char* library) {
   page = static_cast<std::byte*>(memory);
   header().magic = kMagic;
+  names.clear();
+  name_bytes = 0;
   name_of("");  // offset 0
   void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
