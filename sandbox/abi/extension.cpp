@@ -310,7 +310,7 @@ Result<Built> build_extension(const ExtensionRequest& request) {
     return std::move(*found);
   }
   Result<Made> made = compile(request, at, steps_of(request, at, Headers::light));
-  if (!made && made.failure().code == "build" && may_lack_torch(made.failure().message)) {
+  if (!made && made.failure().code == "build" && !own_mistakes(made.failure().message, [&](const std::string& name) { return in_torch_headers(*place, name); })) {
     at.precompiled = precompiled_torch(*place, cache_of(request));
     made = compile(request, at, steps_of(request, at, Headers::torch));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -58,18 +60,28 @@ std::vector<std::string> harmless_libraries(const std::vector<std::string>& flag
   return result;
 }
 
-bool may_lack_torch(const std::string& words) {
+bool own_mistakes(const std::string& words, const std::function<bool(const std::string&)>& in_headers) {
+  static const std::regex kError(R"re((^|[ :])(fatal )?error( #\d+)?: (.*))re");
+  static const std::regex kUnknown(R"re(^identifier "(\w+)" is undefined|^[^\w]+(\w+)[^\w]+was not declared in this scope)re");
+  static const std::regex kSemicolon(R"re(^expected (a )?["'‘]+;)re");
   std::istringstream lines(words);
+  std::smatch found;
+  bool any = false;
   for (std::string line; std::getline(lines, line);) {
-    const bool error = line.find("error") != std::string::npos;
-    for (const char* sign : {"torch", "at::", "c10", "AT_", "TORCH_", "C10_", "pybind", "py::", "std", "Tensor", "No such file",
-                             "could not open", "khost_light", "scalar_t", "ScalarType", "IntArrayRef", "template"}) {
-      if (error && line.find(sign) != std::string::npos) {
-        return true;
-      }
+    if (line.size() > 2000 || !std::regex_search(line, found, kError)) {
+      continue;
     }
+    const std::string what = found[4];
+    if (std::regex_search(what, found, kUnknown)) {
+      if (in_headers(found[1].matched ? found[1].str() : found[2].str())) {
+        return false;
+      }
+    } else if (!std::regex_search(what, kSemicolon)) {
+      return false;
+    }
+    any = true;
   }
-  return false;
+  return any;
 }
 
 std::string operator_of(const std::string& symbol) {

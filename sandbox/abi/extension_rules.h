@@ -1,7 +1,7 @@
 // What an extension of a candidate in Python may ask its compiler for, and what it may call. Pure functions.
 #pragma once
 
-#include <initializer_list>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,9 @@ bool plain(const std::string& text, const char* more);
 std::vector<std::string> harmless_flags(const std::vector<std::string>& flags, bool cuda);
 std::vector<std::string> harmless_libraries(const std::vector<std::string>& flags);
 
-// Whether a compiler's words may be about what the light headers lack, and not about the candidate's own mistakes.
-bool may_lack_torch(const std::string& words);
+// Whether all errors in a compiler's words are mistakes that no header mends: a missing semicolon, or a name that
+// `in_headers` does not know.
+bool own_mistakes(const std::string& words, const std::function<bool(const std::string&)>& in_headers);
 
 // The operator of torch behind a symbol ("matmul" of at::_ops::matmul::call), or empty.
 std::string operator_of(const std::string& symbol);

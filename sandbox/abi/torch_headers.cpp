@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 
 #include "host/base/defer.h"
 #include "host/base/json.h"
@@ -126,6 +128,31 @@ std::vector<std::string> torch_host_flags(const std::vector<std::string>& includ
                                     "-DTORCH_API_INCLUDE_EXTENSION_H"};
   flags.insert(flags.end(), include_flags.begin(), include_flags.end());
   return flags;
+}
+
+bool in_torch_headers(const TorchPlace& place, const std::string& identifier) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unordered_set<std::string>> known;
+  const std::scoped_lock lock(mutex);
+  std::unordered_set<std::string>& names = known[place.torch];
+  if (names.empty()) {
+    std::error_code error;
+    for (fs::recursive_directory_iterator i(place.torch + "/include", error), end; !error && i != end; i.increment(error)) {
+      const std::string text = i->is_regular_file(error) ? read_file(i->path()).value_or("") : "";
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t first = at;
+        while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_')) {
+          at++;
+        }
+        if (at > first) {
+          names.insert(text.substr(first, at - first));
+        } else {
+          at++;
+        }
+      }
+    }
+  }
+  return names.empty() || names.count(identifier) > 0;
 }
 
 std::string precompiled_torch(const TorchPlace& place, const std::string& cache_dir) {

@@ -115,8 +115,12 @@ inline const Object& torch() {
 template <class... A>
 std::string text_of(const A&... parts) {
   std::ostringstream out;
-  (void)(out << ... << parts);
+  ((void)(out << parts), ...);
   return out.str();
+}
+
+inline std::string message(const char* condition, const std::string& text) {
+  return text.empty() ? std::string("Expected ") + condition + " to be true, but got false." : text;
 }
 
 }  // namespace khost_light

@@ -27,7 +27,7 @@ template <> struct Cast<unsigned long> : IntegerCast<unsigned long> {};
 template <class T>
 struct RealCast {
   static T from(PyObject* object) {
-    if (PyFloat_Check(object) == 0 && PyIndex_Check(object) == 0) {
+    if (PyNumber_Check(object) == 0) {
       throw OtherType();
     }
     const double value = PyFloat_AsDouble(object);
@@ -45,10 +45,10 @@ template <> struct Cast<double> : RealCast<double> {};
 template <>
 struct Cast<bool> {
   static bool from(PyObject* object) {
-    if (PyBool_Check(object) == 0) {
+    if (object != Py_None && PyNumber_Check(object) == 0) {
       throw OtherType();
     }
-    return object == Py_True;
+    return Object::borrow(object).truth();
   }
   static Object to(bool value) { return Object::borrow(value ? Py_True : Py_False); }
 };

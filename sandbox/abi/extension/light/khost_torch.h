@@ -7,13 +7,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
+#include <cfloat>
+#include <climits>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -324,7 +334,7 @@ inline Tensor like(const char* name, const Tensor& other, const TensorOptions& o
 inline Tensor empty(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("empty", size, options); }
 inline Tensor zeros(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("zeros", size, options); }
 inline Tensor ones(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("ones", size, options); }
-inline Tensor full(const IntArrayRef& size, double value, const TensorOptions& options) {
+inline Tensor full(const IntArrayRef& size, double value, const TensorOptions& options = {}) {
   const khost_light::Lock lock;
   return light::make("full", Object::steal(Py_BuildValue("(Od)", c10::tuple_of(size).get(), value)), options);
 }
@@ -395,7 +405,7 @@ F wrap_pybind_function(F function) {
 #define TORCH_CHECK(condition, ...)                                                               \
   do {                                                                                            \
     if (!(condition)) {                                                                           \
-      throw std::runtime_error(khost_light::text_of("Expected " #condition ". ", ##__VA_ARGS__)); \
+      throw std::runtime_error(khost_light::message(#condition, khost_light::text_of(__VA_ARGS__))); \
     }                                                                                             \
   } while (false)
 #define TORCH_INTERNAL_ASSERT TORCH_CHECK
