@@ -90,6 +90,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   khost::sandbox::keep_mounts_private();
+  khost::sandbox::sweep_homes();
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::exception& error) {

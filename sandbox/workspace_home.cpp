@@ -86,7 +86,6 @@ Result<std::string> owner_folder() {
   if (!made) {
     return made.failure();
   }
-  sweep_homes();
   std::random_device random;
   const std::string folder = base + "/" + std::to_string(getpid()) + "-" + std::to_string(random());
   Fd lock(open((folder + ".lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
