@@ -153,10 +153,11 @@ local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local chosen = settings(options.set)
   if #chosen.checkouts > 0 then
+    local compared = true
     for _, checkout in ipairs(chosen.checkouts) do
-      others.compare(checkout.which, checkout.folder)
+      compared = others.compare(checkout.which, checkout.folder) and compared
     end
-    return 0
+    return compared and 0 or 1
   end
   local names = NAMES[chosen.target]
   local process, begin = assert(judge.open { jobs = chosen.jobs }), sched.now()

@@ -64,9 +64,10 @@ local function line(label, what, theirs, ours)
   log.print(("%-12s %-38s %7.2f s, judge %6.2f s: %.0f times"):format(label, what, theirs, ours, theirs / ours))
 end
 
---- Prints the comparison with one evaluator.
+--- Prints the comparison with one evaluator. False when one side did not accept the candidate: then nothing is compared.
 ---@param which "kernelbench"|"cuda_agent"
 ---@param checkout string folder of its repository
+---@return boolean
 function others.compare(which, checkout)
   local side, folder = SIDES[which], ("%s/khost-others-%d"):format(fs.env "TMPDIR" or "/tmp", math.floor(sched.now() * 1e3))
   local body = marked(side.name, "new 1")
@@ -81,15 +82,22 @@ function others.compare(which, checkout)
   local new_ours = ask_ours(process, marked(side.name, "new 3"))
   local again_ours, again = ask_ours(process, body)
   process:close()
-  line(side.label, "a new candidate, all started then", new_theirs, started)
-  line(side.label, "a new candidate, the judge stands", new_theirs, new_ours)
-  line(side.label, "the same again, the judge stands", again_theirs, again_ours)
-  log.print(("%-12s said %s then %s; the judge %s then %s"):format("", first.ok and "right" or first.said,
-    second.ok and "right" or second.said, verdict.status, again.status))
+  local accepted = first.ok and second.ok and verdict.status == "ok" and again.status == "ok"
+  if accepted then
+    log.print(("%-12s on one %s"):format(side.label, verdict.evidence.device and verdict.evidence.device.name or "GPU"))
+    line(side.label, "a new candidate, all started then", new_theirs, started)
+    line(side.label, "a new candidate, the judge stands", new_theirs, new_ours)
+    line(side.label, "the same again, the judge stands", again_theirs, again_ours)
+  else
+    log.print(("%-12s nothing to compare: it said %s, then %s; the judge %s (%s), then %s"):format(side.label,
+      first.ok and "right" or first.said, second.ok and "right" or second.said, verdict.status, verdict.detail,
+      again.status))
+  end
   log.print(("%-12s theirs in parts: %s"):format("", json.encode(first)))
   log.print(("%-12s ours in parts: %s"):format("", json.encode(verdict.wall_s)))
   fs.remove_tree(folder)
   fs.remove_tree(folder .. "-scratch")
+  return accepted
 end
 
 return others
