@@ -3,16 +3,20 @@
 --
 --   ./khost recipes/synthesize.lua --set count=200
 --
+-- What was killed goes on where it was when the same command is given again: each answer is kept as it comes.
+--
 -- Departures from the paper: chance composes unless a policy is named; without transformers installed its share of the
 -- mix goes to the other depths.
 
 local args = require "lib.args"
 local ask = require "synthesis.ask"
+local fs = require "khost.fs"
 local making = require "synthesis.making"
 
 local OPTIONS = {
   { name = "--count", kind = "number", default = 200, help = "tasks that are composed" },
   { name = "--output", kind = "text", help = "folder for the suite (default: suites/synthesized-COUNT-SEED)" },
+  { name = "--resume", kind = "flag", help = "go on with a suite that was begun; the same command without it does so too" },
   { name = "--evaluation", kind = "list", help = "suite that no task may resemble; may be repeated" },
   { name = "--composer", kind = "text", help = "URL of a chat completions server that composes, with /v1; else chance" },
   { name = "--model", kind = "text", help = "of that server" },
@@ -63,6 +67,9 @@ local function run(list)
   end
   options.limits = { eager_ms = { tonumber(least), tonumber(most) }, similarity = options.similarity }
   options.output = options.output or ("suites/synthesized-%d-%d"):format(options.count, options.seed)
+  if options.resume and fs.exists(options.output .. "/work/asked.json") ~= "file" then
+    args.misuse(("--resume: %s holds no suite that was begun"):format(options.output))
+  end
   if options.composer then
     options.composer = ask.endpoint(options.composer, options.model or args.misuse("--composer needs --model"))
   end

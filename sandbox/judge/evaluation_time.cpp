@@ -114,10 +114,14 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
     if (!zygote) {
       return zygote.failure();
     }
+    const std::string cache = kind == "compile" ? request_["task"].value("compile_cache", "") : "";
     Result<std::unique_ptr<BaselineSubject>> started =
-        BaselineSubject::start(**zygote, *session_, batch_->sets[0], kind, kCompileTimeout_s);
+        BaselineSubject::start(**zygote, *session_, batch_->sets[0], kind, cache, kCompileTimeout_s);
     if (!started) {
       return started.failure();
+    }
+    if (!cache.empty()) {
+      verdict_.evidence["compile_cache_hits"] = (*started)->cache_hits();
     }
     kept = std::move(*started);
   }

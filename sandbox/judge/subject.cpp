@@ -93,7 +93,7 @@ void Subject::write(const Session& session, const Set& set) {
 
 Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, const Session& session,
                                                                 const Set& first, const std::string& kind,
-                                                                double timeout_s) {
+                                                                const std::string& cache, double timeout_s) {
   std::unique_ptr<BaselineSubject> subject(new BaselineSubject);
   const Layouts& layouts = session.layouts();
   Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
@@ -117,6 +117,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   pin(held->pid(), subject_core(), 1);
   const Json request = {{"kind", kind},
                         {"source", session.source()},
+                        {"cache", cache},
                         {"library", sandbox::self_directory() + "/libkhost_subject_python.so"},
                         {"inputs", layouts.inputs.to_json()},
                         {"state", layouts.state.to_json()}};
@@ -125,6 +126,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   if (!ready) {
     return ready.failure();
   }
+  subject->cache_hits_ = ready->value("cache_hits", -1);
   subject->clock_ = std::make_unique<Clock>(
       Player{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()), [held] { held->freeze(); },
              [held] { held->thaw(); }, [held] { return held->ended(); }, subject_core(), 1});

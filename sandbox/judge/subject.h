@@ -36,14 +36,19 @@ class Subject {
 // A baseline alive: a child of the zygote on writable copies of the same regions.
 class BaselineSubject {
  public:
+  // `cache`: what a compiler made of the task before (Base64, python/check.py), opened by the child and nowhere else.
   static Result<std::unique_ptr<BaselineSubject>> start(Zygote& zygote, const Session& session, const Set& first,
-                                                        const std::string& kind, double timeout_s);
+                                                        const std::string& kind, const std::string& cache,
+                                                        double timeout_s);
+  // Graphs that the cache spared from compiling; -1 when it was given none.
+  int cache_hits() const { return cache_hits_; }
   Clock& clock() { return *clock_; }
   pid_t pid() const { return child_.pid(); }
   void write(const Session& session, const Set& set);
 
  private:
   BaselineSubject() = default;
+  int cache_hits_ = -1;
   Region control_, inputs_, state_;
   Child child_;
   std::unique_ptr<Clock> clock_;

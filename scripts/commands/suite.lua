@@ -52,6 +52,7 @@ COMMANDS.check = {
     { name = "--output", kind = "text", help = "folder for health.csv, health.jsonl and answers; makes it resumable" },
     { name = "--structure", kind = "flag", help = "shapes, bytes, FLOPs and dead code only; runs nothing" },
     { name = "--compile", kind = "flag", help = "torch.compile too" },
+    { name = "--caches", kind = "flag", help = "keep what the compiler made, for `suite pack`; needs --output" },
     { name = "--target", kind = "text", default = "cpu", help = "where tasks run: cpu or cuda" },
     { name = "--limit", kind = "number", help = "only the first tasks" },
     { name = "--memory-mb", kind = "number", help = "that a task's process may allocate (default: 8 x budget; cuda: 8192)" },
@@ -70,6 +71,9 @@ COMMANDS.check = {
     if options.target ~= "cpu" and options.target ~= "cuda" then
       args.misuse(("--target %s: cpu or cuda expected"):format(options.target))
     end
+    if options.caches and not options.output then
+      args.misuse("--caches needs --output, where they are kept")
+    end
     local tasks = load_suite(options)
     while options.limit and #tasks > options.limit do
       tasks[#tasks] = nil
@@ -84,7 +88,7 @@ COMMANDS.check = {
     local results = checking.run(process, tasks, { target = cuda and "cuda" or nil, budget_mb = budget_mb,
       memory_mb = options.memory_mb or cuda and G.memory_mb or 8 * budget_mb,
       flops = options.gflop and options.gflop * 1e9 or usual.flops, elements = options.elements or usual.elements,
-      timeout_s = options.timeout, compile = options.compile, jobs = options.jobs, seed = options.seed,
+      timeout_s = options.timeout, compile = options.compile or options.caches, cache = options.caches or nil, jobs = options.jobs, seed = options.seed,
       structure_only = options.structure }, options.output)
     process:close()
     if options.output then
@@ -168,7 +172,7 @@ COMMANDS.single = {
 }
 
 COMMANDS.pack = {
-  summary = "writes tasks, their health and baseline times of this machine into one folder",
+  summary = "writes tasks, baseline times and compile caches of this machine into one folder, itself a suite",
   options = {
     { name = "checked", required = true, help = "the --output of a check" },
     { name = "output", required = true, help = "folder of the pack" },
@@ -180,7 +184,8 @@ COMMANDS.pack = {
     if not counts then
       args.misuse(message)
     end
-    log.print(("%d tasks, %d left out as flawed, %d baseline times"):format(counts.tasks, counts.left_out, counts.times))
+    log.print(("%d tasks, %d left out as flawed, %d baseline times, %d compile caches"):format(counts.tasks,
+      counts.left_out, counts.times, counts.caches))
     return 0
   end,
 }

@@ -58,6 +58,16 @@ local function key_of(task, options)
   return fs.sha256(task.hash .. json.encode(q)):sub(1, 32)
 end
 
+-- What the compiler made goes to a file of its own, by the task's hash.
+local function put_aside(folder, task, facts)
+  local compile = facts.compile
+  if compile and compile.cache then
+    assert(fs.mkdirs(folder .. "/caches"))
+    assert(fs.write(("%s/caches/%s.b64"):format(folder, task.hash), compile.cache))
+    compile.cache_bytes, compile.cache = #compile.cache, nil
+  end
+end
+
 local function known(folder, key)
   local text = folder and fs.read(("%s/tasks/%s.json"):format(folder, key))
   local record = text and json.decode(text)
@@ -89,6 +99,7 @@ function checking.run(judge, tasks, options, folder)
     if not facts then
       facts = checking.facts(judge, task.source, options)
       if folder then
+        put_aside(folder, task, facts)
         assert(fs.write(("%s/tasks/%s.json"):format(folder, key), json.encode(facts)))
       end
     end

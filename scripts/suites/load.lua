@@ -1,4 +1,4 @@
--- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, JSONL as CUDA-Agent-Ops-6K
+-- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as CUDA-Agent-Ops-6K
 -- and KernelBench are released, and Parquet where the Python of khost has pyarrow.
 
 local fs = require "khost.fs"
@@ -13,6 +13,7 @@ local load = {}
 ---@field source string    Python with Model, get_inputs and get_init_inputs
 ---@field hash string      sha256 of the source
 ---@field level? integer
+---@field compile_cache? string   file with what the compiler of a machine like this one made of it (suites/pack.lua)
 ---@field origin? table    what else the suite said of it (JSONL fields but the source)
 
 -- Where releases put the program. CUDA-Agent-Ops-6K and KernelBench: `code`.
@@ -152,6 +153,21 @@ function load.from_jsonl(text)
   return tasks
 end
 
+-- What `suite pack` and recipes/synthesize.lua write.
+local function from_pack(path)
+  local text, why, what = fs.read(path .. "/tasks.jsonl")
+  if not text then
+    return nil, why, what
+  end
+  local tasks, message, code = load.from_jsonl(text)
+  local caches = tasks and require("suites.pack").caches(path)
+  for _, task in ipairs(caches and tasks or {}) do
+    local file = ("%s/%s.b64"):format(caches, task.hash)
+    task.compile_cache = fs.exists(file) == "file" and file or nil
+  end
+  return tasks, message and ("%s/tasks.jsonl: %s"):format(path, message), code
+end
+
 local function from_parquet(path)
   local python = fs.env("KHOST_PYTHON") or "python3"
   local done, message = machine.run({ python, "-I", fs.root() .. "/scripts/suites/parquet_to_jsonl.py", path },
@@ -177,7 +193,9 @@ end
 function load.suite(path, options)
   local tasks, message, code
   local kind = fs.exists(path)
-  if kind == "folder" then
+  if kind == "folder" and fs.exists(path .. "/tasks.jsonl") == "file" then
+    tasks, message, code = from_pack(path)
+  elseif kind == "folder" then
     tasks, message, code = from_folder(path)
   elseif kind ~= "file" then
     return nil, ("%s: no such file or folder"):format(path), "bad_input"

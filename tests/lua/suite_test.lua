@@ -1,11 +1,14 @@
 -- Suites: reading, writing, folding and unfolding.
+local checking = require "suites.checking"
 local fs = require "khost.fs"
 local export = require "suites.export"
 local harness = require "tests.lua.harness"
 local json = require "khost.json"
+local judge = require "khost.judge"
 local load = require "suites.load"
 local machine = require "khost.machine"
 local pack = require "suites.pack"
+local report = require "suites.report"
 local workspace = require "suites.workspace"
 
 local TASK = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * %d\n"
@@ -148,10 +151,46 @@ print("same")
     write(path .. "/in/tasks.jsonl", export.jsonl { { id = "a", name = "a", source = "1" },
       { id = "b", name = "b", source = "2" } })
     write(path .. "/in/health.jsonl", health("a", "1") .. health("b", "2", "null"))
-    harness.expect(assert(pack.write(path .. "/in", path .. "/out")), { tasks = 1, left_out = 1, times = 1 })
-    harness.expect(assert(load.suite(path .. "/out/tasks.jsonl"))[1].id, "a")
+    write(("%s/in/caches/%s.b64"):format(path, fs.sha256("1")), "Y2FjaGU=")
+    write(("%s/in/caches/%s.b64"):format(path, fs.sha256("2")), "of a flawed one")
+    harness.expect(assert(pack.write(path .. "/in", path .. "/out")), { tasks = 1, left_out = 1, times = 1, caches = 1 })
+    -- The pack is a suite, and on the same machine its tasks know their caches.
+    local packed = assert(load.suite(path .. "/out"))
+    harness.expect({ #packed, packed[1].id }, { 1, "a" })
+    harness.expect(fs.read(packed[1].compile_cache), "Y2FjaGU=")
+    harness.is_true(packed[1].compile_cache:find("/out/caches/", 1, true), packed[1].compile_cache)
+    harness.expect(assert(load.suite(path .. "/out/tasks.jsonl"))[1].compile_cache, nil)
     local times = json.decode(assert(fs.read(fs.glob(path .. "/out/baselines/*torch-2.0.json")[1]))).times
     harness.expect(times[fs.sha256("1")].eager_s, 0.5)
     harness.expect(pack.write(path .. "/missing", path .. "/out"), nil)
+  end,
+
+  a_packed_cache_spares_the_baseline_its_compiling_and_a_broken_one_costs_nothing_else = function()
+    local files, path = multi_kernel(), folder "caches"
+    local source = files["model.py"]
+    files["model.py"] = nil
+    write(path .. "/suite/task.py", source)
+    local process = assert(judge.open { jobs = 1 })
+    local results = checking.run(process, assert(load.suite(path .. "/suite")), { memory_mb = 2048, budget_mb = 256,
+      flops = 2e9, elements = 2e7, timeout_s = 300, compile = true, cache = true, jobs = 1 }, path .. "/checked")
+    write(path .. "/checked/health.jsonl", report.jsonl(results))
+    write(path .. "/checked/tasks.jsonl", export.jsonl { results[1].task })
+    harness.expect(assert(pack.write(path .. "/checked", path .. "/out", { flawed = true })).caches, 1)
+    process:close()
+
+    -- Another judge, whose compiler has seen nothing.
+    process = assert(judge.open { jobs = 1 })
+    local task = assert(load.suite(path .. "/out"))[1]
+    local function evaluated(cache)
+      return assert(process:request("evaluate", { task = { source = source, compile_cache = cache }, files = files }))
+    end
+    local verdict = evaluated(assert(fs.read(task.compile_cache)))
+    process:close()
+    harness.is_true(verdict.correct and verdict.evidence.compile_cache_hits >= 1, json.encode(verdict.evidence))
+    process = assert(judge.open { jobs = 1 })
+    local broken = evaluated "bm8gY2FjaGU="
+    process:close()
+    harness.is_true(broken.correct and broken.times.compile_s > 0, broken.detail)
+    harness.expect(broken.evidence.compile_cache_hits, 0)
   end,
 }

@@ -22,6 +22,7 @@ UNSUPPORTED = (DataDependentOutputException, DynamicOutputShapeException, Unsupp
                NotImplementedError)
 DRAWS = {torch.rand, torch.randn, torch.randint, torch.zeros, torch.ones, torch.empty, torch.full}
 SMALLEST_BATCH = 2
+LEAST_EVERYWHERE = 1024  # smaller numbers may be the size of something else
 
 
 def bytes_of(tensors):
@@ -102,11 +103,11 @@ class Meter(TorchDispatchMode):
 
 
 class Shrunk(TorchFunctionMode):
-    """Draws whose leading dimension is `batch` get `small` instead."""
+    """Draws whose leading dimension is `batch` get `small` instead; with `everywhere`, in each dimension of that size."""
 
-    def __init__(self, batch, small):
+    def __init__(self, batch, small, everywhere=False):
         super().__init__()
-        self.batch, self.small = batch, small
+        self.batch, self.small, self.everywhere = batch, small, everywhere
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -127,6 +128,8 @@ class Shrunk(TorchFunctionMode):
         return args
 
     def size(self, size):
+        if self.everywhere:
+            return tuple(self.small if n == self.batch else n for n in size)
         return (self.small, *size[1:]) if len(size) > 0 and size[0] == self.batch else tuple(size)
 
 
@@ -219,21 +222,23 @@ QUIET = {"detach", "view", "alias", "_unsafe_view", "expand", "t", "transpose", 
 
 
 def shrink_for(source, facts, limits):
-    """[batch, small] with which the task keeps within the limits; None when no such is found."""
+    """[batch, small], or [batch, small, True] for every dimension of that size, with which the task keeps within the
+    limits; None when no such is found."""
     sizes = [i["size"] for i in facts["inputs"] if i["size"]]
     if not sizes:
         return None
     batch = sizes[0][0]
-    small = max(SMALLEST_BATCH, int(batch / budget_of(facts, limits)))
-    for small in (small, max(SMALLEST_BATCH, small // 4), SMALLEST_BATCH):
-        if small >= batch:
-            continue
-        try:
-            smaller = facts_of(fake_run(source, (batch, small)))
-        except Exception:  # the leading dimension is no batch: nothing was learnt
-            return None
-        if budget_of(smaller, limits) <= 1:
-            return [batch, small]
+    least = max(SMALLEST_BATCH, int(batch / budget_of(facts, limits)))
+    for everywhere in ([], [True]) if batch >= LEAST_EVERYWHERE else ([],):
+        for small in (least, max(SMALLEST_BATCH, least // 4), SMALLEST_BATCH):
+            if small >= batch:
+                continue
+            try:
+                smaller = facts_of(fake_run(source, (batch, small, *everywhere)))
+            except Exception:  # the leading dimension is no batch, or no batch alone
+                break
+            if budget_of(smaller, limits) <= 1:
+                return [batch, small, *everywhere]
     return None
 
 
