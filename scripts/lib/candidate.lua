@@ -12,7 +12,8 @@ function candidate.check_target(target)
   if not TARGETS[target] then args.misuse(("--target %s: cpu or cuda expected"):format(target)) end
 end
 
---- What the judge takes of a workspace: kernels/ and model_new.py. Ends the program when there is no kernel.
+--- What the judge takes of a workspace: kernels/ and model_new.py. Ends the program when there is no kernel, unless the
+--- target is cuda, where model_new.py may hold its extension itself.
 ---@param folder string
 ---@param target "cpu"|"cuda"
 ---@return table<string, string> files   path to text
@@ -28,7 +29,8 @@ function candidate.files(folder, target)
     end
   end
   walk("kernels/")
-  if not next(files) then
+  local alone = target == "cuda" and fs.exists(folder .. "/model_new.py")
+  if not next(files) and not alone then
     args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
   end
   add("model_new.py")
