@@ -18,7 +18,7 @@ local function run(list)
   local actor = assert(trainer.open { model = SHAPE, seed = 1, threads = 2, lease = "", device = options.device })
   local critic, policy, stream = actor:critic(), actor:policy(), random.stream("ppo " .. ranks.rank)
   local metrics
-  for step = 1, 40 do
+  for step = 1, 120 do
     -- Rollouts: every request is a coroutine, the engine draws them all together.
     local prompts = {}
     for index = 1, 64 / ranks.size do prompts[index] = { 0, stream:integer(1, 15), stream:integer(1, 15) } end
@@ -43,7 +43,7 @@ local function run(list)
       assert(critic:update(part, trainer.value {}, { lr = 3e-3, max_norm = 1 }))
       metrics = assert(actor:update(part, trainer.ppo { entropy = 0.02 }, { lr = 3e-3, max_norm = 1 }))
     end
-    if step % 5 == 0 and ranks.rank == 0 then
+    if step % 15 == 0 and ranks.rank == 0 then
       log.print(("step %2d  reward %.3f  entropy %.3f  clipped %.3f"):format(step, seen.reward_mean, metrics.entropy,
         metrics.clip_frac))
     end
