@@ -11,6 +11,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "sandbox/abi/manifest.h"
+
 namespace khost::judge {
 
 using sandbox::Fd;
@@ -141,7 +143,8 @@ Result<Json> Child::receive(double timeout_s) {
     }
     bytes.append(buffer, static_cast<std::size_t>(n));
   }
-  Json answer = Json::parse(bytes, nullptr, false);
+  Json answer = sandbox::nested_at_most(bytes, sandbox::kMostNesting) ? Json::parse(bytes, nullptr, false)
+                                                                      : Json(Json::value_t::discarded);
   if (answer.is_discarded()) {
     return Failure{"a Python child answered no JSON", "gone"};
   }

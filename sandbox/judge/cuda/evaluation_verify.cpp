@@ -12,6 +12,10 @@ constexpr double kCallTimeout = 5;
 
 std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   Result<std::unique_ptr<Candidate>> subject = start_candidate();
+  if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
+    verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
+    return nullptr;
+  }
   if (!subject) {
     void_for(stage, subject.failure());
     return nullptr;

@@ -168,7 +168,8 @@ void PythonCandidate::take_report(Window& window) {
     window.status = kOtherOutputs;
     window.message = why;
   };
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = sandbox::nested_at_most(text, sandbox::kMostNesting) ? Json::parse(text, nullptr, false)
+                                                                         : Json(Json::value_t::discarded);
   Result<Manifest> manifest = json.is_discarded() ? Result<Manifest>(Failure{"forward's value is not described", "shape"})
                                                   : Manifest::parse(json);
   if (!manifest) {
