@@ -1,0 +1,1 @@
+../../../good/plain/model.py

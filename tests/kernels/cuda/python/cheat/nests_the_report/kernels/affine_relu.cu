@@ -1,0 +1,1 @@
+../../../good/workspace/kernels/affine_relu.cu
