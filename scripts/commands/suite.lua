@@ -88,7 +88,8 @@ COMMANDS.check = {
     local results = checking.run(process, tasks, { target = cuda and "cuda" or nil, budget_mb = budget_mb,
       memory_mb = options.memory_mb or cuda and G.memory_mb or 8 * budget_mb,
       flops = options.gflop and options.gflop * 1e9 or usual.flops, elements = options.elements or usual.elements,
-      timeout_s = options.timeout, compile = options.compile or options.caches, cache = options.caches or nil, jobs = options.jobs, seed = options.seed,
+      timeout_s = options.timeout, compile = options.compile or options.caches, cache = options.caches or nil,
+      jobs = options.jobs, seed = options.seed,
       structure_only = options.structure }, options.output)
     process:close()
     if options.output then

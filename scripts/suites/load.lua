@@ -1,5 +1,5 @@
--- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as CUDA-Agent-Ops-6K
--- and KernelBench are released, and Parquet where the Python of khost has pyarrow.
+-- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as
+-- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet where the Python of khost has pyarrow.
 
 local fs = require "khost.fs"
 local json = require "khost.json"
