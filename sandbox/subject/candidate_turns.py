@@ -13,7 +13,7 @@ import torch
 
 from candidate import arguments_of, load_module
 from candidate_policy import Refused, Watch, line_of_traceback
-from device_memory import load_library, region
+from device_memory import load_library, load_profiler, region
 from manifest import Layout, leaves, over_region
 
 WRONG, REFUSED = 1, 2   # status of a call or of the set-up
@@ -122,6 +122,9 @@ class Stage:
         self.page = ctypes.addressof(ctypes.c_char.from_buffer(self.control))
         self.report = Report(fds[1])
         self.request, self.fds = request, fds
+        self.profiler = None
+        if "profile" in request:
+            self.profiler = load_profiler(request["profile"]["library"], fds[-1], request["profile"]["cupti"])
         self.arena = self.size = 0
         self.kept = None
 
@@ -164,8 +167,12 @@ class Stage:
         """The status of call `seq`, after which all of it is on the device."""
         stream = torch.cuda.default_stream().cuda_stream
         if not self.library.khost_gpu_queued(self.page):
+            if self.profiler:
+                self.profiler.khost_profile_begin(seq)
             self.call()
             torch.cuda.synchronize()
+            if self.profiler:
+                self.profiler.khost_profile_end()
             return 0
         status = self.library.khost_gpu_wait(stream, self.on_device, seq)
         try:
@@ -199,7 +206,8 @@ def warm_up():
 
 
 def run(request, fds):
-    """Never returns. `fds`: control page, report, inputs, state, arena, then the extensions in the order of `keys`."""
+    """Never returns. `fds`: control page, report, inputs, state, arena, the extensions in the order of `keys`, and with
+    "profile" the profiler's page."""
     stage = Stage(request, fds)
     try:
         stage.set_up()

@@ -39,7 +39,7 @@ Result<Json> Evaluation::run() {
     if (step.run == &Evaluation::time && !measured) {
       break;
     }
-    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || python_ || !request_.value("kernels", true))) {
+    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || !request_.value("kernels", true))) {
       break;
     }
     const bool alone = step.run == &Evaluation::time || step.run == &Evaluation::profile;

@@ -32,12 +32,13 @@ class Evaluation {
   bool time();
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
+  Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(const char* stage, const Failure& failure);
   std::unique_ptr<Candidate> fresh(const char* stage);
   bool choose_subject();
   bool build_extensions();
   bool take_home();
-  Result<std::unique_ptr<Candidate>> start_candidate();
+  Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();
   bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
   bool warm(Candidate& subject, const char* stage);

@@ -44,6 +44,16 @@ void Evaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
   }
 }
 
+Result<profiler::Side> Evaluation::profile_own(const ProfilerPlace& place) {
+  Result<Region> page = Region::make("profile", profiler::kPageBytes, Region::Others::write);
+  if (!page) {
+    return page.failure();
+  }
+  const Profiling profiling{page->fd(), place.library, place.cupti, place.loaded};
+  Result<std::unique_ptr<Candidate>> subject = start_candidate(&profiling);
+  return subject ? profile_candidate(*gpu_.device_, std::move(*subject), *page, *batch_) : subject.failure();
+}
+
 bool Evaluation::profile() {
   profiler::Profile profile;
   profile.candidate_s = verdict_.times.at("candidate_s");
@@ -61,8 +71,7 @@ bool Evaluation::profile() {
       gpu_.ceilings_ = measure_ceilings(*gpu_.device_, **python);
     }
     profile.ceilings = *gpu_.ceilings_;
-    Result<profiler::Side> mine =
-        profile_candidate(*gpu_.device_, *place, *task_->session, plan_, built_.path, *batch_);
+    Result<profiler::Side> mine = profile_own(*place);
     profile.sides["candidate"] = mine ? *mine : unavailable(mine.failure());
     profile_baselines(*place, **python);
   }

@@ -171,12 +171,12 @@ bool Evaluation::take_home() {
   return true;
 }
 
-Result<std::unique_ptr<Candidate>> Evaluation::start_candidate() {
+Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
-    return Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path);
+    return Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path, profiling);
   }
   Result<std::unique_ptr<PythonCandidate>> started =
-      PythonCandidate::start(*gpu_.device_, task_->session.get(), *home_, program_);
+      PythonCandidate::start(*gpu_.device_, task_->session.get(), *home_, program_, profiling);
   if (!started) {
     return started.failure();
   }

@@ -59,7 +59,7 @@ bool done(const Window& window) { return window.end == Window::End::done && wind
 }  // namespace
 
 Result<ProfilerPlace> find_profiler(const std::string& python) {
-  ProfilerPlace place{sandbox::self_directory() + "/libkhost_profiler.so", find_cupti(python)};
+  ProfilerPlace place{sandbox::self_directory() + "/libkhost_profiler.so", find_cupti(python), kCupti};
   if (!fs::exists(place.library)) {
     return Failure{"libkhost_profiler.so is not beside khost-judge", "host"};
   }
@@ -69,33 +69,24 @@ Result<ProfilerPlace> find_profiler(const std::string& python) {
   return place;
 }
 
-Result<profiler::Side> profile_candidate(Device& device, const ProfilerPlace& place, const Session& session,
-                                         const sandbox::Plan& plan, const std::string& library, const Batch& batch) {
-  Result<Region> page = Region::make("profile", profiler::kPageBytes, Region::Others::write);
-  if (!page) {
-    return page.failure();
-  }
-  const Profiling profiling{page->fd(), place.library, place.cupti};
-  Result<std::unique_ptr<Candidate>> subject = Candidate::start(device, &session, plan, library, &profiling);
-  if (!subject) {
-    return subject.failure();
-  }
-  Window window = (*subject)->ready(kSetUpTimeout_s);
+Result<profiler::Side> profile_candidate(Device& device, std::unique_ptr<Candidate> subject, const Region& page,
+                                         const Batch& batch) {
+  Window window = subject->ready(kSetUpTimeout_s);
   for (std::size_t i = 0; done(window) && i < kWarmUps; i++) {
-    window = (*subject)->direct(batch, i % batch.sets.size(), kCallTimeout_s);
+    window = subject->direct(batch, i % batch.sets.size(), kCallTimeout_s);
   }
   for (std::size_t i = 0; done(window) && i < kProfiledCalls; i++) {
     profiler::read_through(device.stream(), device.multiprocessors(), device.scrub().data(), device.scrub().bytes());
     if (!device.settle(kCopyTimeout_s)) {
       return Failure{"the GPU did not answer", "device"};
     }
-    window = (*subject)->direct_again(kCallTimeout_s);
+    window = subject->direct_again(kCallTimeout_s);
   }
-  subject->reset();  // it writes no more
+  subject.reset();  // it writes no more
   if (!done(window)) {
     return Failure{ending_of(window), "gone"};
   }
-  Result<profiler::Trace> trace = profiler::read_trace(page->data(), page->bytes());
+  Result<profiler::Trace> trace = profiler::read_trace(page.data(), page.bytes());
   return trace ? Result<profiler::Side>(profiler::summarize(*trace, sandbox::kReady + 1 + kWarmUps)) : trace.failure();
 }
 
@@ -127,7 +118,7 @@ Result<ProfiledBaseline> profile_baseline(Device& device, const ProfilerPlace& p
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
                         {"profiler", place.library},
-                        {"cupti", kCupti},  // torch has it loaded
+                        {"cupti", place.loaded},
                         {"calls", kProfiledCalls},
                         {"scrub_bytes", device.scrub().bytes()},
                         {"bytes", {inputs->bytes(), state->bytes()}},

@@ -10,17 +10,18 @@
 
 namespace khost::judge::gpu {
 
-// libkhost_profiler.so and CUPTI as a jail sees them.
+// libkhost_profiler.so and CUPTI as a jail sees them; `loaded` is CUPTI's name where torch has loaded it.
 struct ProfilerPlace {
-  std::string library, cupti;
+  std::string library, cupti, loaded;
 };
 
 // host when one of them is not installed. `python`: the interpreter whose packages may bring CUPTI.
 Result<ProfilerPlace> find_profiler(const std::string& python);
 
-// The candidate's kernels, caches cold before each call; the sets' outputs are not looked at.
-Result<profiler::Side> profile_candidate(Device& device, const ProfilerPlace& place, const Session& session,
-                                         const sandbox::Plan& plan, const std::string& library, const Batch& batch);
+// Plays calls of a candidate that was started with this page, caches cold before each; its outputs are not looked at.
+// The candidate has ended when this returns.
+Result<profiler::Side> profile_candidate(Device& device, std::unique_ptr<Candidate> subject, const Region& page,
+                                         const Batch& batch);
 
 struct ProfiledBaseline {
   profiler::Side side;

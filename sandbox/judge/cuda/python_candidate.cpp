@@ -57,7 +57,8 @@ PythonCandidate::~PythonCandidate() {
 }
 
 Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, const Session* session, Zygote& home,
-                                                                const PythonProgram& program) {
+                                                                const PythonProgram& program,
+                                                                const Profiling* profiling) {
   std::unique_ptr<PythonCandidate> subject(new PythonCandidate(device));
   subject->session_ = session;
   Result<Lent> inputs = Lent::make(session != nullptr ? session->layouts().inputs.region_bytes : 0);
@@ -102,6 +103,10 @@ Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, 
   if (session != nullptr) {
     request["inputs"] = session->layouts().inputs.to_json();
     request["state"] = session->layouts().state.to_json();
+  }
+  if (profiling != nullptr) {
+    request["profile"] = {{"library", profiling->library}, {"cupti", profiling->loaded}};
+    fds.push_back(profiling->page_fd);
   }
   Result<Child> child = home.spawn();
   if (!child) {

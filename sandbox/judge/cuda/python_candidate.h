@@ -22,9 +22,10 @@ struct PythonProgram {
 class PythonCandidate final : public Candidate {
  public:
   // `session` null: a process that launches an empty kernel, for calibration. Returns while it sets itself up: ready()
-  // waits for it.
+  // waits for it. With `profiling` the times of its calls mean nothing.
   static Result<std::unique_ptr<PythonCandidate>> start(Device& device, const Session* session, Zygote& home,
-                                                        const PythonProgram& program);
+                                                        const PythonProgram& program,
+                                                        const Profiling* profiling = nullptr);
   ~PythonCandidate() override;
   Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance) override;
   Window direct(const Batch& batch, std::size_t set, double timeout_s) override;

@@ -20,6 +20,7 @@ namespace khost::judge::gpu {
 struct Profiling {
   int page_fd = -1;
   std::string library, cupti;
+  std::string loaded;  // CUPTI's name where torch has loaded it
 };
 
 class Candidate {

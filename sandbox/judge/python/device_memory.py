@@ -1,6 +1,8 @@
 """The judge's memory on a GPU, and the device's side of a turn, as a Python subject reaches them."""
 
 import ctypes
+import mmap
+import os
 
 import torch
 
@@ -21,6 +23,18 @@ def load_library(path):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+def load_profiler(path, fd, cupti):
+    """libkhost_profiler.so on its page (sandbox/profiler). Before the device is used; what goes wrong stands in the page,
+    and its calls then do nothing."""
+    profiler = ctypes.CDLL(path)
+    profiler.khost_profile_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    profiler.khost_profile_begin.argtypes = [ctypes.c_uint32]
+    page = mmap.mmap(fd, os.fstat(fd).st_size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    profiler.page = ctypes.c_char.from_buffer(page)  # held, or the memory would go with this function
+    profiler.khost_profile_open(ctypes.addressof(profiler.page), cupti.encode())
+    return profiler
 
 
 class DeviceBytes:

@@ -1,31 +1,16 @@
 """Kernel tables of the task's own Model, and what cuBLAS reaches on this device. These processes run for a profile and
 are never timed by the judge."""
 
-import ctypes
-import mmap
-import os
-
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from baselines_cuda import WARM_UP, make_step
-from device_memory import load_library, region
+from device_memory import load_library, load_profiler, region
 
 # Name of a ceiling: dtype, whether fp32 may use the tensor cores, rows of the square matrices.
 GEMMS = {"float32": (torch.float32, False, 4096), "tf32": (torch.float32, True, 8192),
          "float16": (torch.float16, False, 8192), "bfloat16": (torch.bfloat16, False, 8192)}
 TRIES = 5
-
-
-def load_profiler(path, fd, cupti):
-    profiler = ctypes.CDLL(path)
-    profiler.khost_profile_open.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    profiler.khost_profile_begin.argtypes = [ctypes.c_uint32]
-    page = mmap.mmap(fd, os.fstat(fd).st_size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-    profiler.page = ctypes.c_char.from_buffer(page)  # held, or the memory would go with this function
-    # What went wrong stands in the page; the calls then do nothing.
-    profiler.khost_profile_open(ctypes.addressof(profiler.page), cupti.encode())
-    return profiler
 
 
 def flops_of(step):
