@@ -2,7 +2,7 @@
 local profiler = ...
 
 local FIELDS = { task = true, files = true, target = true, tolerance = true, threads = true, against = true }
-local ON_CPU = "the CPU target has no kernel table: its profile is times, bytes and spread (times, text)"
+local ON_CPU = "a profile of the CPU target is times, bytes and spread (times, text)"
 local NOT_TIMED = "only a correct candidate is profiled"
 
 local function why_not(answer, target)
