@@ -7,7 +7,7 @@ local NOT_TIMED = "only a correct candidate is profiled"
 
 local function why_not(answer, target)
   if target ~= "cuda" then return ON_CPU end
-  if not answer.ok then return NOT_TIMED end
+  if not answer.ok then return answer.status == "void" and answer.detail or NOT_TIMED end
   local candidate = answer.profile and answer.profile.sides.candidate
   return candidate and candidate.unavailable or not candidate and "this judge gave no kernel table" or nil
 end

@@ -46,6 +46,8 @@ function spec.without_a_kernel_table_the_reason_is_said()
   profile = profiler.measure(judge_with(wrong), REQUEST)
   t.expect(profile.status, "wrong")
   t.expect(profile.why, "only a correct candidate is profiled")
+  wrong.status, wrong.detail = "void", "there is no NVIDIA driver"
+  t.expect(profiler.measure(judge_with(wrong), REQUEST).why, "there is no NVIDIA driver")
 end
 
 function spec.on_the_cpu_there_are_times_and_no_table()
