@@ -65,6 +65,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
                file ? "7" : library, "--plan", "8", "--threads", std::to_string(threads)};
   spec.readable_prefixes = {program};
   spec.threads_only = true;
+  spec.limit_address_space = !kSanitized;
   spec.limits = limits;
   spec.limits.cpu_s = std::min(limits.cpu_s, kMostProcessor_s);
   spec.fds = {{subject->control_.fd(), 3}, {subject->inputs_.fd(), 4}, {subject->state_.fd(), 5},

@@ -11,6 +11,13 @@
 
 namespace khost::judge {
 
+// AddressSanitizer reserves more addresses than any limit of memory leaves.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 class Subject {
  public:
   // `library` is a path, opened here; a name without a slash is looked up by the dynamic linker inside.

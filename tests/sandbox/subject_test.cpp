@@ -14,6 +14,7 @@
 #include "host/base/json.h"
 #include "sandbox/abi/derive.h"
 #include "sandbox/jail/jail.h"
+#include "sandbox/judge/subject.h"
 #include "sandbox/subject/turn.h"
 #include "tests/sandbox/abi_fixture.h"
 
@@ -105,6 +106,7 @@ class Subject {
                  "1"};
     spec.readable_prefixes = {self_directory() + "/khost-subject"};
     spec.threads_only = true;
+    spec.limit_address_space = !judge::kSanitized;
     spec.fds = {{control_.fd, 3}, {inputs_.fd, 4}, {state_.fd, 5},
                 {outputs_.fd, 6}, {library_, 7},   {plan_.fd, 8}};
     Result<Jail> jail = Jail::start(spec);
@@ -155,6 +157,7 @@ TEST_CASE("the subject's own test passes") {
   spec.name = "selftest";
   spec.argv = {self_directory() + "/khost-subject", "--selftest"};
   spec.readable_prefixes = {self_directory() + "/khost-subject"};
+  spec.limit_address_space = !judge::kSanitized;
   const auto output = run_in_jail(spec, "", 20, 1000);
   REQUIRE_MESSAGE(output, output.failure().message);
   CHECK(output.value().out == "ok\n");
