@@ -120,7 +120,8 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
     if (!started) {
       return started.failure();
     }
-    if (!cache.empty()) {
+    // Of the first process: later ones find what it compiled.
+    if (!cache.empty() && !verdict_.evidence.contains("compile_cache_hits")) {
       verdict_.evidence["compile_cache_hits"] = (*started)->cache_hits();
     }
     kept = std::move(*started);
