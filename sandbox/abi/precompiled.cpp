@@ -1,16 +1,12 @@
 #include "sandbox/abi/precompiled.h"
 
-#include <stdlib.h>
-#include <sys/stat.h>
-
 #include <filesystem>
-#include <mutex>
 #include <optional>
 
-#include "host/base/defer.h"
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
+#include "sandbox/abi/made_once.h"
 #include "sandbox/jail/jail.h"
 
 namespace khost::sandbox {
@@ -67,35 +63,7 @@ std::string precompiled_headers(const HeaderRequest& request) {
   const Json key = {{"compiler", request.compiler}, {"flags", request.flags}, {"standard", kStandard}, {"format", 2},
                     {"files", request.files}, {"machine", request.identity}};
   const fs::path ready = fs::path(request.cache_dir) / ("headers-" + sha256_hex(key.dump()).substr(0, 16));
-  // One thread makes them, the others wait; a failure is not tried again in this process.
-  static std::mutex mutex;
-  static std::map<std::string, bool> known;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(ready.string());
-  if (found != known.end()) {
-    return found->second ? ready.string() : "";
-  }
-  bool& there = known[ready.string()];
-  std::error_code error;
-  there = fs::exists(ready, error);
-  if (there) {
-    return ready.string();
-  }
-  fs::create_directories(request.cache_dir, error);
-  std::string folder = (fs::path(request.cache_dir) / "headers-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return "";
-  }
-  const Defer remove([&] {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-  });
-  chmod(folder.c_str(), 0755);
-  if (make_all(request, folder)) {
-    fs::rename(folder + "/ready", ready, error);
-    there = fs::exists(ready, error);  // another process may have been first
-  }
-  return there ? ready.string() : "";
+  return made_once(ready, [&](const fs::path& folder) { return make_all(request, folder); });
 }
 
 }  // namespace khost::sandbox

@@ -1,8 +1,5 @@
 #include "sandbox/abi/torch_headers.h"
 
-#include <stdlib.h>
-#include <sys/stat.h>
-
 #include <cctype>
 #include <filesystem>
 #include <map>
@@ -10,11 +7,11 @@
 #include <optional>
 #include <unordered_set>
 
-#include "host/base/defer.h"
 #include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "sandbox/abi/build_cache.h"
 #include "sandbox/abi/compiler.h"
+#include "sandbox/abi/made_once.h"
 #include "sandbox/jail/jail.h"
 
 namespace khost::sandbox {
@@ -159,35 +156,7 @@ std::string precompiled_torch(const TorchPlace& place, const std::string& cache_
   const Json key = {{"flags", torch_host_flags(torch_include_flags(place))}, {"headers", kHeaders}, {"torch", place.version},
                     {"machine", machine_identity("cpu")}, {"format", 1}};
   const fs::path ready = fs::path(cache_dir) / ("torch-" + sha256_hex(key.dump()).substr(0, 16));
-  // One thread makes it, the others wait; a failure is not tried again in this process.
-  static std::mutex mutex;
-  static std::map<std::string, bool> known;
-  const std::scoped_lock lock(mutex);
-  const auto found = known.find(ready.string());
-  if (found != known.end()) {
-    return found->second ? ready.string() : "";
-  }
-  bool& there = known[ready.string()];
-  std::error_code error;
-  there = fs::exists(ready, error);
-  if (there) {
-    return ready.string();
-  }
-  fs::create_directories(cache_dir, error);
-  std::string folder = (fs::path(cache_dir) / "torch-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return "";
-  }
-  const Defer remove([&] {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-  });
-  chmod(folder.c_str(), 0755);
-  if (precompile(place, folder)) {
-    fs::rename(folder + "/ready", ready, error);
-    there = fs::exists(ready, error);  // another process may have been first
-  }
-  return there ? ready.string() : "";
+  return made_once(ready, [&](const fs::path& folder) { return precompile(place, folder); });
 }
 
 }  // namespace khost::sandbox

@@ -6,16 +6,11 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
 
-local OPTIONS = {
-  { name = "--task", kind = "text", required = true, help = "the task's Python file: Model, get_inputs" },
-  { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
-  { name = "--target", kind = "text", default = "cpu", help = "cpu, or cuda on a machine with an NVIDIA GPU" },
-  { name = "--tolerance", kind = "text", help = "calibrated, strict or paper (else judge.tolerance of khost.toml)" },
-  { name = "--threads", kind = "number", help = "threads of the kernel and its baselines (else judge.threads)" },
+local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
   { name = "--no-measure", kind = "flag", help = "verify only" },
   { name = "--require", kind = "text", help = "exit 1 unless reached: compile:1.05 or eager:2" },
   { name = "--json", kind = "flag", help = "print the whole record" },
-}
+})
 local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels" }
 local TOLERANCES = { calibrated = true, strict = true, paper = true }
 

@@ -7,15 +7,10 @@ local json = require "khost.json"
 local judge = require "khost.judge"
 local profiler = require "khost.profiler"
 
-local OPTIONS = {
-  { name = "--task", kind = "text", required = true, help = "the task's Python file: Model, get_inputs" },
-  { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
-  { name = "--target", kind = "text", default = "cuda", help = "cuda: kernel tables by CUPTI; cpu: times only" },
-  { name = "--tolerance", kind = "text", help = "calibrated, strict or paper (else judge.tolerance of khost.toml)" },
-  { name = "--threads", kind = "number", help = "threads of the kernel and its baselines (else judge.threads)" },
+local OPTIONS = candidate.options("cuda", "cuda: kernel tables by CUPTI; cpu: times only", {
   { name = "--eager-only", kind = "flag", help = "leave torch.compile out, which takes most of a new task's seconds" },
   { name = "--json", kind = "flag", help = "print the whole record" },
-}
+})
 local ABOUT = { name = "profile", summary = "kernel table, bandwidth and FLOP rate of a workspace's kernels" }
 
 local function run(list)

@@ -6,6 +6,25 @@ local candidate = {}
 
 local TARGETS = { cpu = "kernels are .cpp files there", cuda = "kernels are .cu or .cpp files there" }
 
+--- The options by which a command is told of a candidate, and behind them its own.
+---@param target "cpu"|"cuda"   when --target is absent
+---@param targets string        help of --target
+---@param more table[]
+---@return table[]
+function candidate.options(target, targets, more)
+  local list = {
+    { name = "--task", kind = "text", required = true, help = "the task's Python file: Model, get_inputs" },
+    { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
+    { name = "--target", kind = "text", default = target, help = targets },
+    { name = "--tolerance", kind = "text", help = "calibrated, strict or paper (else judge.tolerance of khost.toml)" },
+    { name = "--threads", kind = "number", help = "threads of the kernel and its baselines (else judge.threads)" },
+  }
+  for _, option in ipairs(more) do
+    list[#list + 1] = option
+  end
+  return list
+end
+
 --- Ends the program unless it is a target.
 ---@param target string
 function candidate.check_target(target)

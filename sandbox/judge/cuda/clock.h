@@ -11,6 +11,7 @@
 #include "sandbox/judge/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/kernels.h"
+#include "sandbox/judge/zygote.h"
 
 namespace khost::judge::gpu {
 
@@ -22,6 +23,12 @@ struct Runner {
   std::function<void()> thaw;
   std::function<std::optional<sandbox::Exit>()> ended;  // the exit once it is gone
 };
+
+// Of a zygote's child, which must outlive the runner, and the control page it was lent.
+inline Runner runner_of(Child* child, std::byte* page) {
+  return {child->pid(), reinterpret_cast<sandbox::ControlPage*>(page), [child] { child->freeze(); },
+          [child] { child->thaw(); }, [child] { return child->ended(); }};
+}
 
 struct Turn {
   Window window;             // end, seconds (B - A), status, message, exit

@@ -117,9 +117,7 @@ Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, 
   if (Status told = held->tell({{"kind", "candidate_cuda"}, {"candidate", request}}, fds); !told) {
     return told.failure();
   }
-  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(
-      device, Runner{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()),
-                     [held] { held->freeze(); }, [held] { held->thaw(); }, [held] { return held->ended(); }});
+  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(device, runner_of(held, subject->control_.data()));
   if (!clock) {
     return clock.failure();
   }

@@ -322,9 +322,7 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& 
   if (!ready) {
     return ready.failure();
   }
-  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(
-      device, Runner{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()),
-                     [held] { held->freeze(); }, [held] { held->thaw(); }, [held] { return held->ended(); }});
+  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(device, runner_of(held, subject->control_.data()));
   if (!clock) {
     return clock.failure();
   }
