@@ -79,7 +79,7 @@ function others.compare(which, checkout)
   local _, verdict = ask_ours(process, body)
   local started = sched.now() - begin
   ask_ours(process, marked(side.name, "new 2"))
-  local new_ours = ask_ours(process, marked(side.name, "new 3"))
+  local new_ours, new = ask_ours(process, marked(side.name, "new 3"))
   local again_ours, again = ask_ours(process, body)
   process:close()
   local accepted = first.ok and second.ok and verdict.status == "ok" and again.status == "ok"
@@ -94,7 +94,9 @@ function others.compare(which, checkout)
       again.status))
   end
   log.print(("%-12s theirs in parts: %s"):format("", json.encode(first)))
-  log.print(("%-12s ours in parts: %s"):format("", json.encode(verdict.wall_s)))
+  for what, one in pairs { started = verdict, new = new, again = again } do
+    log.print(("%-12s ours in parts, %s: %s"):format("", what, json.encode(one.wall_s)))
+  end
   fs.remove_tree(folder)
   fs.remove_tree(folder .. "-scratch")
   return accepted
