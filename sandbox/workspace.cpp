@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <sstream>
 
 #include "sandbox/jail/uid_lease.h"
-#include "sandbox/workspace_home.h"
 
 namespace khost::sandbox {
 namespace {
@@ -23,6 +23,8 @@ constexpr size_t kSnapshotFiles = 256;
 constexpr size_t kSnapshotBytes = 8ull << 20;
 constexpr size_t kRequestBytes = 1ull << 20;
 constexpr const char* kExchange = ".khost";
+constexpr const char* kWorkInHome = "/work";
+constexpr const char* kTmpInHome = "/tmp";
 
 std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
 
@@ -64,18 +66,56 @@ Status make_folder_of(const std::string& path, mode_t mode, const std::shared_pt
 
 }  // namespace
 
-Workspace::Workspace(std::string home, const WorkspaceOptions& options, std::shared_ptr<const UidLease> uid,
+Workspace::Workspace(Home home, std::shared_ptr<const Rules> rules, std::shared_ptr<const UidLease> uid,
                      Folder folder)
-    : home_(std::move(home)), path_(home_ + "/work"), options_(options), uid_(std::move(uid)),
-      folder_(std::move(folder)) {}
+    : home_(std::move(home)), rules_(std::move(rules)), uid_(std::move(uid)), folder_(std::move(folder)) {}
 
-Workspace::~Workspace() { remove_home(home_); }
+std::string Workspace::path() const { return home_.path() + kWorkInHome; }
 
 std::optional<uid_t> Workspace::owner() const { return uid_ ? std::optional<uid_t>(uid_->uid()) : std::nullopt; }
 
-// What is read-only inside stays ours, so that not only the mount protects it.
-std::optional<uid_t> Workspace::first_owner(const std::string& path) const {
-  return contains(options_.writable, first_part(path)) ? owner() : std::nullopt;
+std::shared_ptr<const Workspace::Rules> Workspace::shared(Rules rules) {
+  static std::mutex mutex;
+  static std::vector<std::weak_ptr<const Rules>> known;
+  const std::lock_guard lock(mutex);
+  std::erase_if(known, [](const auto& weak) { return weak.expired(); });
+  for (const std::weak_ptr<const Rules>& weak : known) {
+    const std::shared_ptr<const Rules> same = weak.lock();
+    if (same && *same == rules) {
+      return same;
+    }
+  }
+  const auto made = std::make_shared<const Rules>(std::move(rules));
+  known.push_back(made);
+  return made;
+}
+
+// Files of the template and of the caller; what of them is read-only inside is then in the rules.
+Status Workspace::fill(const WorkspaceOptions& options) {
+  // What is read-only inside stays ours, so that not only the mount protects it.
+  const auto first_owner = [&](const std::string& path) {
+    return contains(options.writable, first_part(path)) ? owner() : std::nullopt;
+  };
+  Status made = ok();
+  if (!options.template_folder.empty()) {
+    made = copy_template(options.template_folder, folder_, first_owner);
+  }
+  for (auto file = options.files.begin(); made && file != options.files.end(); ++file) {
+    made = folder_.write(file->first, file->second, first_owner(file->first));
+  }
+  if (!made) {
+    return made;
+  }
+  Rules rules = *rules_;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path())) {
+    const std::string name = entry.path().filename().string();
+    if (!contains(options.writable, name)) {
+      rules.read_only.push_back(name);
+    }
+  }
+  std::sort(rules.read_only.begin(), rules.read_only.end());
+  rules_ = shared(std::move(rules));
+  return folder_.make_folder(kExchange, owner());
 }
 
 Result<std::shared_ptr<Workspace>> Workspace::create(const WorkspaceOptions& options) {
@@ -87,43 +127,27 @@ Result<std::shared_ptr<Workspace>> Workspace::create(const WorkspaceOptions& opt
     }
     uid = *lease;
   }
-  const Result<std::string> home = make_home(2 * options.bytes, 2 * options.most_files);
+  Result<Home> home = Home::make(2 * options.bytes, 2 * options.most_files);
   if (!home) {
     return home.failure();
   }
-  Status made = make_folder_of(home.value() + "/work", 0755, uid);
+  Status made = make_folder_of(home->path() + kWorkInHome, 0755, uid);
   if (made) {
-    made = make_folder_of(home.value() + "/tmp", 01777, uid);
+    made = make_folder_of(home->path() + kTmpInHome, 01777, uid);
   }
-  Result<Folder> folder = Folder::open(home.value() + "/work");
+  Result<Folder> folder = Folder::open(home->path() + kWorkInHome);
   if (!made || !folder) {
-    remove_home(home.value());
     return made ? folder.failure() : made.failure();
   }
-  std::shared_ptr<Workspace> workspace(new Workspace(home.value(), options, uid, std::move(*folder)));
-  if (!options.template_folder.empty()) {
-    made = copy_template(options.template_folder, workspace->folder_,
-                         [&](const std::string& path) { return workspace->first_owner(path); });
-  }
-  for (auto file = options.files.begin(); made && file != options.files.end(); ++file) {
-    made = workspace->folder_.write(file->first, file->second, workspace->first_owner(file->first));
-  }
-  if (!made) {
-    return made.failure();
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(workspace->path_)) {
-    const std::string name = entry.path().filename().string();
-    if (!contains(options.writable, name)) {
-      workspace->protected_.push_back(name);
-    }
-  }
-  made = workspace->folder_.make_folder(kExchange, workspace->owner());
+  std::shared_ptr<const Rules> rules = shared({options.writable, {}, options.bytes, options.most_files});
+  std::shared_ptr<Workspace> workspace(new Workspace(std::move(*home), std::move(rules), uid, std::move(*folder)));
+  made = workspace->fill(options);
   return made ? Result<std::shared_ptr<Workspace>>(workspace) : made.failure();
 }
 
 bool Workspace::is_protected(const std::string& path) const {
   const Result<std::string> tidy = tidy_path(path);
-  return tidy && contains(protected_, first_part(tidy.value()));
+  return tidy && contains(rules_->read_only, first_part(tidy.value()));
 }
 
 Result<std::string> Workspace::read(const std::string& path) const { return folder_.read(path, kFileBytes); }
@@ -149,13 +173,13 @@ Status Workspace::put(const std::string& path, const std::string& text) const {
 Result<FileEntry> Workspace::entry(const std::string& path) const { return folder_.entry(path); }
 
 Result<std::vector<FileEntry>> Workspace::files(const std::string& under) const {
-  return folder_.files(under, options_.most_files);
+  return folder_.files(under, rules_->most_files);
 }
 
 Result<std::map<std::string, std::string>> Workspace::snapshot() const {
   std::map<std::string, std::string> taken;
   size_t bytes = 0;
-  for (const std::string& part : options_.writable) {
+  for (const std::string& part : rules_->writable) {
     const Result<FileEntry> entry = folder_.entry(part);
     if (!entry) {
       continue;  // the agent has not made it
@@ -206,7 +230,7 @@ Status Workspace::restore(const std::map<std::string, std::string>& files) const
 }
 
 Status Workspace::within_limits() const {
-  const Result<std::vector<FileEntry>> all = folder_.files("", options_.most_files);
+  const Result<std::vector<FileEntry>> all = folder_.files("", rules_->most_files);
   if (!all) {
     return all.failure();
   }
@@ -214,9 +238,9 @@ Status Workspace::within_limits() const {
   for (const FileEntry& file : all.value()) {
     bytes += file.bytes;
   }
-  if (bytes > options_.bytes) {
+  if (bytes > rules_->bytes) {
     return Failure{"the workspace holds " + std::to_string(bytes >> 20) + " MB, the limit is " +
-                       std::to_string(options_.bytes >> 20) + " MB", "limit"};
+                       std::to_string(rules_->bytes >> 20) + " MB", "limit"};
   }
   return ok();
 }
@@ -227,16 +251,16 @@ JailSpec Workspace::jail_spec() const {
   spec.cwd = kWorkspaceInside;
   spec.uid = uid_;
   spec.environment["HOME"] = "/tmp";
-  spec.binds.push_back({home_ + "/tmp", "/tmp", true});
-  spec.binds.push_back({path_, kWorkspaceInside, true});
-  for (const std::string& name : protected_) {
-    spec.binds.push_back({path_ + "/" + name, std::string(kWorkspaceInside) + "/" + name, false});
+  spec.binds.push_back({home_.path() + kTmpInHome, "/tmp", true});
+  spec.binds.push_back({path(), kWorkspaceInside, true});
+  for (const std::string& name : rules_->read_only) {
+    spec.binds.push_back({path() + "/" + name, std::string(kWorkspaceInside) + "/" + name, false});
   }
   return spec;
 }
 
 std::optional<Request> Workspace::take_request() const {
-  const Result<std::vector<FileEntry>> waiting = folder_.files(kExchange, options_.most_files);
+  const Result<std::vector<FileEntry>> waiting = folder_.files(kExchange, rules_->most_files);
   if (!waiting) {
     return std::nullopt;
   }

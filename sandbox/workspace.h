@@ -21,6 +21,7 @@
 #include "host/base/result.h"
 #include "sandbox/beneath.h"
 #include "sandbox/jail/jail_spec.h"
+#include "sandbox/workspace_home.h"
 
 namespace khost::sandbox {
 
@@ -44,7 +45,7 @@ class Workspace {
   static Result<std::shared_ptr<Workspace>> create(const WorkspaceOptions& options);
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
-  ~Workspace();  // removes the directory; its jails must have ended
+  ~Workspace() = default;  // removes the directory; its jails must have ended
 
   Result<std::string> read(const std::string& path) const;
   // Fails with code "protected" on what is read-only inside.
@@ -67,19 +68,27 @@ class Workspace {
   std::optional<Request> take_request() const;  // the oldest that waits
   Status answer(long id, const std::string& text) const;
 
-  const std::string& path() const { return path_; }  // on the host
+  std::string path() const;  // on the host
 
  private:
-  Workspace(std::string home, const WorkspaceOptions& options, std::shared_ptr<const UidLease> uid, Folder folder);
-  std::optional<uid_t> owner() const;
-  std::optional<uid_t> first_owner(const std::string& path) const;
+  // What the workspaces of one template have in common; held once for all of them, since ten thousand may be open.
+  struct Rules {
+    std::vector<std::string> writable;
+    std::vector<std::string> read_only;  // first parts of paths
+    size_t bytes = 0;
+    size_t most_files = 0;
+    auto operator<=>(const Rules&) const = default;
+  };
+  static std::shared_ptr<const Rules> shared(Rules rules);
 
-  std::string home_;  // holds work/ and tmp/
-  std::string path_;
-  WorkspaceOptions options_;
+  Workspace(Home home, std::shared_ptr<const Rules> rules, std::shared_ptr<const UidLease> uid, Folder folder);
+  Status fill(const WorkspaceOptions& options);
+  std::optional<uid_t> owner() const;
+
+  Home home_;  // holds work/ and tmp/
+  std::shared_ptr<const Rules> rules_;
   std::shared_ptr<const UidLease> uid_;
   Folder folder_;
-  std::vector<std::string> protected_;  // first parts of paths
 };
 
 }  // namespace khost::sandbox

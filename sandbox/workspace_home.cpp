@@ -51,6 +51,16 @@ void open_up(const fs::path& folder) {
   }
 }
 
+void remove_home(const std::string& home) {
+  if (geteuid() == 0) {
+    umount2(home.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
+  } else {
+    open_up(home);
+  }
+  std::error_code error;
+  fs::remove_all(home, error);
+}
+
 // Of one owner: the folder with its workspaces, and beside it the file whose lock says that the owner lives.
 void remove_owner(const fs::path& folder) {
   std::error_code error;
@@ -121,33 +131,33 @@ void sweep_homes() {
   }
 }
 
-Result<std::string> make_home(size_t bytes, size_t most_files) {
-  static std::atomic<unsigned> number{0};
+Result<Home> Home::make(size_t bytes, size_t most_files) {
+  static std::atomic<unsigned> last{0};
   const Result<std::string> owner = owner_folder();
   if (!owner) {
     return owner.failure();
   }
-  const std::string home = owner.value() + "/" + std::to_string(number++);
-  if (mkdir(home.c_str(), 0700) != 0) {
-    return system_failure("mkdir " + home);
+  Home home(++last);
+  const std::string path = owner.value() + "/" + std::to_string(home.number_);
+  if (mkdir(path.c_str(), 0700) != 0) {
+    return system_failure("mkdir " + path);
   }
   if (geteuid() == 0) {
     const std::string options =
         "mode=0700,size=" + std::to_string(bytes) + ",nr_inodes=" + std::to_string(most_files);
     // where this is refused, the limits are those of an ordinary user's workspace
-    mount("khost-workspace", home.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str());
+    mount("khost-workspace", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str());
   }
   return home;
 }
 
-void remove_home(const std::string& home) {
-  if (geteuid() == 0) {
-    umount2(home.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
-  } else {
-    open_up(home);
+// The number stands for the path, of which ten thousand would take a megabyte.
+std::string Home::path() const { return owner_folder().value() + "/" + std::to_string(number_); }
+
+Home::~Home() {
+  if (number_ != 0) {
+    remove_home(path());
   }
-  std::error_code error;
-  fs::remove_all(home, error);
 }
 
 }  // namespace khost::sandbox

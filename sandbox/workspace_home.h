@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "host/base/result.h"
 
@@ -12,11 +13,23 @@ namespace khost::sandbox {
 // it is killed. What others mount is seen as before. To be called while there is one thread.
 void keep_mounts_private();
 
-// A new empty folder for one workspace, on a tmpfs of `bytes` and `most_files` where this process may mount one.
-Result<std::string> make_home(size_t bytes, size_t most_files);
-void remove_home(const std::string& home);
+// A new empty folder for one workspace, on a tmpfs of `bytes` and `most_files` where this process may mount one; removed
+// with the object.
+class Home {
+ public:
+  static Result<Home> make(size_t bytes, size_t most_files);
+  Home(Home&& other) noexcept : number_(std::exchange(other.number_, 0)) {}
+  Home& operator=(Home&&) = delete;
+  ~Home();
 
-// Removes what killed owners left. make_home() calls it once; also for `khost doctor`.
+  std::string path() const;
+
+ private:
+  explicit Home(unsigned number) : number_(number) {}
+  unsigned number_;  // its name in this process's folder, from 1; 0 when moved from
+};
+
+// Removes what killed owners left. khost begins with it.
 void sweep_homes();
 
 }  // namespace khost::sandbox

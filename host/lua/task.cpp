@@ -24,7 +24,8 @@ end
 
 }  // namespace
 
-Tasks::Tasks(boost::asio::io_context& io, lua_State* main) : io_(io), main_(main) {
+Tasks::Tasks(boost::asio::io_context& io, lua_State* main)
+    : io_(io), main_(main), alarms_(io, [this](uint64_t id, Alarms::Time when) { wake(id, when); }) {
   lua_pushlightuserdata(main, this);
   lua_setfield(main, LUA_REGISTRYINDEX, kTasksKey);
 }
@@ -94,10 +95,40 @@ void Tasks::settle_wait(Task& task) {
     task.waiting = false;
     waiting_--;
     parked_ -= task.parked;
-    task.parked = false;
+    asleep_ -= task.asleep;
+    task.parked = task.asleep = false;
+    if (asleep_ == 0 && alarms_.size() > 0) {
+      alarms_.clear();
+    }
   }
   task.clean_up = nullptr;
   task.ticket++;
+}
+
+bool Tasks::sleeps_until(uint64_t id, Alarms::Time when) const {
+  const auto found = tasks_.find(id);
+  return found != tasks_.end() && found->second.asleep && found->second.wakes == when;
+}
+
+void Tasks::sleep_until(lua_State* L, Alarms::Time when) {
+  // Entries of sleeps that were cancelled stay until they are the greater part, or nobody sleeps.
+  if (alarms_.size() > 2 * asleep_ + 64) {
+    alarms_.prune([this](uint64_t id, Alarms::Time at) { return sleeps_until(id, at); });
+  }
+  Task& task = tasks_.at(suspend(L).task);
+  task.wakes = when;
+  task.asleep = true;
+  asleep_++;
+  alarms_.set(current(L), when);
+}
+
+void Tasks::wake(uint64_t id, Alarms::Time when) {
+  if (sleeps_until(id, when)) {
+    answer({id, tasks_.at(id).ticket}, [](lua_State* L) {
+      lua_pushboolean(L, true);
+      return 1;
+    });
+  }
 }
 
 void Tasks::revoke(Ticket ticket) {
@@ -110,7 +141,7 @@ void Tasks::revoke(Ticket ticket) {
 void Tasks::on_cancel(Ticket ticket, std::function<void()> clean_up) {
   const auto found = tasks_.find(ticket.task);
   if (found != tasks_.end() && found->second.ticket == ticket.number) {
-    found->second.clean_up = std::move(clean_up);
+    found->second.clean_up = std::make_unique<std::function<void()>>(std::move(clean_up));
   }
 }
 
@@ -157,7 +188,7 @@ Tasks::Cancelled Tasks::cancel(uint64_t id) {
   waiting_++;
   const Ticket ticket{id, task.ticket};
   if (clean_up) {
-    clean_up();
+    (*clean_up)();
   }
   answer(ticket, [](lua_State* L) {
     lua_pushboolean(L, false);

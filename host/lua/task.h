@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/lua/alarms.h"
 #include "host/lua/bind.h"
 
 namespace khost::lua {
@@ -49,6 +50,8 @@ class Tasks {
   };
   // Registers that the calling task is about to yield. Throws ArgError when the caller cannot wait here.
   Ticket suspend(lua_State* L, bool parked = false);
+  // The same, until a time: the wait answers itself.
+  void sleep_until(lua_State* L, Alarms::Time when);
   void revoke(Ticket ticket);
   void on_cancel(Ticket ticket, std::function<void()> clean_up);
   // From any thread. The first pushed value says whether the rest are results (true) or an error to raise.
@@ -69,11 +72,13 @@ class Tasks {
  private:
   struct Task {
     lua_State* thread = nullptr;
-    std::function<void()> clean_up;
+    std::unique_ptr<std::function<void()>> clean_up;  // of a cancelled wait; few waits have one
     uint64_t ticket = 0;
+    Alarms::Time wakes;  // of a sleeping task
     int reference = 0;
     bool waiting = false;
     bool parked = false;
+    bool asleep = false;
     bool started = false;
   };
 
@@ -83,6 +88,8 @@ class Tasks {
   bool push_scheduler(const char* function) const;
   void tell_ended(uint64_t id, lua_State* thread, int status);
   void settle_wait(Task& task);
+  bool sleeps_until(uint64_t id, Alarms::Time when) const;
+  void wake(uint64_t id, Alarms::Time when);
 
   boost::asio::io_context& io_;
   lua_State* main_;
@@ -91,6 +98,8 @@ class Tasks {
   uint64_t last_id_ = 0;
   size_t waiting_ = 0;
   size_t parked_ = 0;
+  size_t asleep_ = 0;
+  Alarms alarms_;
   std::atomic<size_t> posted_{0};
   uint64_t resumes_ = 0;
   double longest_run_s_ = 0;

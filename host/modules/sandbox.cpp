@@ -28,10 +28,13 @@ using lua::Tag;
 struct LuaWorkspace {
   std::shared_ptr<Workspace> workspace;  // of the VM's thread; null when closed
 
-  // Shells are opened on other threads.
-  std::mutex mutex;
-  bool closed = false;
-  std::vector<std::weak_ptr<Shell>> shells;
+  // Shells are opened on other threads. Made with the first one: most episodes wait without any.
+  struct Shells {
+    std::mutex mutex;
+    bool closed = false;
+    std::vector<std::weak_ptr<Shell>> list;
+  };
+  std::shared_ptr<Shells> shells;
 
   Workspace& get() const {
     if (!workspace) {
@@ -177,14 +180,17 @@ void open_shell(Resume<ShellPtr> done, WorkspacePtr holder, LuaShellOptions opti
   holder->get();
   ShellOptions wanted{options.environment, options.readable_prefixes, options.devices, options.limits,
                       options.timeout_s};
-  submit_blocking([done, workspace = holder->workspace, holder, wanted] {
+  if (!holder->shells) {
+    holder->shells = std::make_shared<LuaWorkspace::Shells>();
+  }
+  submit_blocking([done, workspace = holder->workspace, shells = holder->shells, wanted] {
     Result<ShellPtr> shell = Shell::open(workspace, wanted);
     if (shell) {
-      const std::lock_guard lock(holder->mutex);
-      if (holder->closed) {
+      const std::lock_guard lock(shells->mutex);
+      if (shells->closed) {
         return done.fail({"the workspace is closed", "gone"});
       }
-      holder->shells.push_back(*shell);
+      shells->list.push_back(*shell);
     }
     answer(done, std::move(shell));
   });
@@ -220,15 +226,15 @@ Status answer_request(WorkspacePtr holder, long id, std::string text) { return h
 // Returns at once; jails end and files go on another thread.
 void close_workspace(WorkspacePtr holder) {
   std::vector<ShellPtr> shells;
-  {
-    const std::lock_guard lock(holder->mutex);
-    holder->closed = true;
-    for (const std::weak_ptr<Shell>& weak : holder->shells) {
+  if (holder->shells) {
+    const std::lock_guard lock(holder->shells->mutex);
+    holder->shells->closed = true;
+    for (const std::weak_ptr<Shell>& weak : holder->shells->list) {
       if (ShellPtr shell = weak.lock()) {
         shells.push_back(std::move(shell));
       }
     }
-    holder->shells.clear();
+    holder->shells->list.clear();
   }
   submit_blocking([shells = std::move(shells), workspace = std::exchange(holder->workspace, nullptr)] {
     for (const ShellPtr& shell : shells) {

@@ -1,9 +1,10 @@
 // khost.sched: tasks, time and random streams. What needs no C++ is in tasks.lua.
 #include <malloc.h>
 
-#include <boost/asio/steady_timer.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include "host/base/sha256.h"
@@ -13,7 +14,6 @@
 namespace khost::modules {
 namespace {
 
-using lua::Resume;
 using lua::Tag;
 using lua::Tasks;
 
@@ -49,18 +49,17 @@ double random_integer(std::shared_ptr<Random> random, int64_t low, int64_t high)
   return static_cast<double>(low + static_cast<int64_t>(draw % span));
 }
 
-void sleep_for(Resume<std::monostate> done, lua_State* L, double seconds) {
-  if (!(seconds >= 0)) {
-    throw lua::ArgError("sleep: seconds of at least 0 expected");
-  }
-  auto timer = std::make_shared<boost::asio::steady_timer>(Host::of(L).io());
-  timer->expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::min(seconds, 1e9))));
-  done.on_cancel([timer] { timer->cancel(); });
-  timer->async_wait([timer, done](const boost::system::error_code& error) {
-    if (!error) {
-      done({});
+// sleep(seconds)
+int sleep_for(lua_State* L) {
+  return lua::guarded(L, 2, [L] {
+    const double seconds = lua::argument<double>(L, 1);
+    if (!(seconds >= 0)) {
+      throw lua::ArgError("sleep: seconds of at least 0 expected");
     }
+    Tasks::of(L).sleep_until(L, std::chrono::steady_clock::now() +
+                                    std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::duration<double>(std::min(seconds, 1e9))));
+    return lua_yield(L, 0);
   });
 }
 
@@ -106,10 +105,28 @@ std::optional<std::string> cancel(lua_State* L, uint64_t id) {
 uint64_t current(lua_State* L) { return Tasks::of(L).current(L); }
 std::string trace(lua_State* L, uint64_t id) { return Tasks::of(L).trace(id); }
 
-// What the whole process has allocated and not freed, scripts' memory included.
+// The number behind the last `tag` of glibc's report, whose last elements are the sums over all arenas.
+size_t reported(const std::string& report, const std::string& tag) {
+  const size_t found = report.rfind(tag);
+  const size_t number = found == std::string::npos ? found : report.find("size=\"", found);
+  return number == std::string::npos ? 0 : std::stoull(report.substr(number + 6));
+}
+
+// What the whole process has allocated and not freed, scripts' memory and that of all threads included; mallinfo2 knows
+// of the main thread's arena alone.
 size_t heap_bytes() {
-  const struct mallinfo2 info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
+  char* text = nullptr;
+  size_t length = 0;
+  FILE* stream = open_memstream(&text, &length);
+  if (stream == nullptr) {
+    return 0;
+  }
+  malloc_info(0, stream);
+  std::fclose(stream);
+  const std::string report(text, length);
+  std::free(text);
+  return reported(report, "<system type=\"current\"") + reported(report, "<total type=\"mmap\"") -
+         reported(report, "<total type=\"fast\"") - reported(report, "<total type=\"rest\"");
 }
 
 Json stats(lua_State* L) {
@@ -134,7 +151,7 @@ void open_sched(lua_State* L) {
   lua_newtable(L);
   lua::add(L, {lua::raw("spawn", spawn), {"park", park, true}, lua::def<unpark>("unpark"), lua::def<started>("started"),
                lua::def<cancel>("cancel"), lua::def<current>("current"), lua::def<trace>("trace"),
-               lua::def<sleep_for>("sleep"), lua::def<now>("now"), lua::def<wall_clock>("wall_clock"),
+               {"sleep", sleep_for, true}, lua::def<now>("now"), lua::def<wall_clock>("wall_clock"),
                lua::def<make_random>("random"), lua::def<stats>("stats"),
                lua::def<report>("report"), lua::def<collect_garbage>("collect_garbage")});
   lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");

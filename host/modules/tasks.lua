@@ -11,7 +11,7 @@ local seed = 0
 local lost_failures = 0   -- failed tasks that nobody waited for
 
 -- Ten thousand episodes wait at once: what most tasks never need is made when it is first needed. The fields of a
--- living task are parent, number and id; a fourth (name, service, stream, …) is free, a fifth doubles its table.
+-- living task are parent and id; its place among its siblings stands in its parent's `children` while it lives.
 local NONE = {}
 local Task = { children = NONE, orphans = NONE, waiters = NONE, spawned = 0, status_ = "running" }
 Task.__index = Task
@@ -32,7 +32,7 @@ end
 function core.path_of(task)
   local parts = {}
   while task.parent do
-    table.insert(parts, 1, "/" .. task.number)
+    table.insert(parts, 1, "/" .. (task.number or task.parent.children[task]))
     task = task.parent
   end
   return table.concat(parts)
@@ -72,7 +72,7 @@ local function finish(task, status, results)
   for _, id in ipairs(task.waiters) do native.unpark(id) end
   local parent = task.parent
   if not parent then return end
-  parent.children[task] = nil
+  task.number, parent.children[task] = parent.children[task], nil
   if status == "failed" and not task.awaited then append(parent, "orphans", task) end
   if parent.outcome and next(parent.children) == nil then conclude(parent) end
 end
@@ -127,18 +127,14 @@ function native.name_of(id) return tasks[id] and name_of(tasks[id]) or "" end
 
 function core.start(parent, name, service, fn, ...)
   if type(fn) ~= "function" then error("spawn: a function expected, got " .. type(fn), 3) end
-  local number
-  if parent then
-    number = parent.spawned + 1
-    parent.spawned = number
-  end
-  local task = setmetatable({ parent = parent, number = number, id = native.spawn(fn, ...) }, Task)
+  local task = setmetatable({ parent = parent, id = native.spawn(fn, ...) }, Task)
   if name then task.name = name end
   if service then task.service = true end
   tasks[task.id] = task
   if parent then
     if parent.children == NONE then parent.children = {} end
-    parent.children[task] = true
+    parent.spawned = parent.spawned + 1
+    parent.children[task] = parent.spawned
   end
   return task
 end

@@ -35,7 +35,7 @@ Result<std::shared_ptr<const UidLease>> UidLease::acquire() {
       return Failure{"open " + path + ": " + strerror(errno), "io"};
     }
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-      return std::shared_ptr<const UidLease>(new UidLease(uid, lock));
+      return std::make_shared<const UidLease>(Acquired{uid, lock});
     }
     close(lock);
   }

@@ -14,8 +14,14 @@ inline constexpr uid_t kFirstUid = 200000;
 inline constexpr uid_t kUidCount = 4096;
 
 class UidLease {
+  struct Acquired {
+    uid_t uid;
+    int lock;
+  };
+
  public:
   static Result<std::shared_ptr<const UidLease>> acquire();
+  explicit UidLease(Acquired acquired) : uid_(acquired.uid), lock_(acquired.lock) {}
   UidLease(const UidLease&) = delete;
   UidLease& operator=(const UidLease&) = delete;
   ~UidLease();
@@ -24,7 +30,6 @@ class UidLease {
   int lock_fd() const { return lock_; }
 
  private:
-  UidLease(uid_t uid, int lock) : uid_(uid), lock_(lock) {}
   uid_t uid_;
   int lock_;
 };

@@ -6,7 +6,7 @@ local sched = require "khost.sched"
 
 local EPISODES = 10000
 local ROUNDS = 20
-local WORKSPACES = 32  -- real ones, by which a handle is measured: ten thousand would be as many mounts
+local WORKSPACES = 1000  -- real ones, by which a handle is measured: ten thousand would be as many mounts and users
 
 local function episode(gate, id)
   local state = {
@@ -16,7 +16,6 @@ local function episode(gate, id)
       { role = "user", content = "Task " .. id },
       { role = "assistant", content = "I look at model.py first." },
     },
-    handle = { workspace = id, closed = false },
   }
   gate()
   return state
@@ -32,9 +31,11 @@ end
 
 -- What one workspace handle takes in this process, its object in C++ included.
 local function handle_bytes()
+  local function opened() return assert(sandbox.workspace(nil, { files = { ["model.py"] = "" } })) end
+  opened():close()  -- what is made once
   local list, _, before = {}, memory()
   for i = 1, WORKSPACES do
-    list[i] = assert(sandbox.workspace(nil, { files = { ["model.py"] = "" } }))
+    list[i] = opened()
   end
   local _, after = memory()
   for _, workspace in ipairs(list) do workspace:close() end
