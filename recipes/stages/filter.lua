@@ -68,7 +68,7 @@ local function filter_all(run)
 end
 
 -- What reward 2 takes: a time well between compile's and eager's. Nil where they lie too close for one.
-local ROOM_BETWEEN = 1.12   -- on each side of it
+local ROOM_BETWEEN = 1.08   -- on each side of it
 local TRIES_BETWEEN = 3
 
 local function time_between(verdict)
