@@ -22,8 +22,9 @@ bool outlives(Zygote& zygote) {
   return zygote.alive();
 }
 
-// What a stage keeps on a device: inputs and outputs of several calls, what comparing them takes, and the context.
-constexpr std::size_t kCopies = 8;
+// What a stage keeps on a device: inputs and outputs of several calls, three to four times what one call holds, and the
+// context. Who needs more gets half as much again (python/check_device.py).
+constexpr std::size_t kCopies = 5;
 constexpr std::size_t kContextBytes = std::size_t{3} << 29;
 
 std::size_t room_for(const Json& structure, const Json& request) {

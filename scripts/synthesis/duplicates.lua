@@ -20,9 +20,11 @@ end
 
 --- Marks every task whose program was there before: sets `duplicate_of` to the first one's name.
 ---@param tasks {name: string, source: string, duplicate_of?: string}[]
+---@param first? table<string, string>   names by key of those before; gets those of `tasks`
 ---@return integer count
-function duplicates.mark(tasks)
-  local first, count = {}, 0
+function duplicates.mark(tasks, first)
+  first = first or {}
+  local count = 0
   for _, task in ipairs(tasks) do
     local key = duplicates.key(task.source)
     if first[key] then

@@ -1,9 +1,9 @@
--- The work of recipes/synthesize.lua in stages: crawl, compose, before, eager, compile, write. What a stage learnt lies
--- in the output's folder `work`, so that the same command goes on where it was killed.
+-- The work of recipes/synthesize.lua: crawl, then portion by portion compose, before, eager, compile, write. What a stage
+-- learnt lies in the output's folder `work`, so that the same command goes on where it was killed.
 
 local args = require "lib.args"
-local ask = require "synthesis.ask"
 local checking = require "suites.checking"
+local composing = require "synthesis.composing"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -13,11 +13,9 @@ local load = require "suites.load"
 local log = require "khost.log"
 local machine = require "khost.machine"
 local progress = require "khost.progress"
-local random = require "lib.random"
 local repair = require "synthesis.repair"
 local sched = require "khost.sched"
 local similarity = require "synthesis.similarity"
-local stack = require "synthesis.stack"
 local summary = require "synthesis.summary"
 
 local making = {}
@@ -27,72 +25,21 @@ making.CHECKS = {
   cpu = { memory_mb = 2048, budget_mb = 512, flops = 4e9, elements = 2e8 },
   cuda = { memory_mb = 8192, budget_mb = 8192, flops = 4e12, elements = 6e9, target = "cuda" },
 }
-local LIBRARY_VERSION = 2
+local LIBRARY_VERSION = 3
 local MOST_JOBS = 14
 
-local function timed(work, name, fn)
+-- Times of a stage add up over portions. `tasks`: how many go through it.
+local function timed(work, name, tasks, fn)
   local start = sched.now()
   log.print("== " .. name)
   local result = fn()
-  work.seconds[#work.seconds + 1] = { name = name, seconds = sched.now() - start }
+  local stage = work.stages[name]
+  if not stage then
+    stage = { name = name, seconds = 0, tasks = 0 }
+    work.stages[name], work.stages[#work.stages + 1] = stage, stage
+  end
+  stage.seconds, stage.tasks = stage.seconds + sched.now() - start, stage.tasks + tasks
   return result
-end
-
-local function probe_with(process, target)
-  return function(sources)
-    local answer, message = process:request("crawl", { request = { probe = json.list(sources) }, target = target,
-      timeout_s = 300 })
-    if not answer then
-      error("shapes of composed tasks: " .. message, 0)
-    end
-    return answer.probed
-  end
-end
-
--- Single layers of transformers, when it is installed.
-local function layers(work)
-  local found, message = library.find(work.process, work.folder .. "/transformers.json", "transformers", work.options.jobs,
-    work.options.target)
-  if not found then
-    log.warn("transformers_not_crawled", { message = message })
-    return { operators = {}, skipped = {} }
-  end
-  return found
-end
-
-local function compose(work, found)
-  local file = work.folder .. "/composed.json"
-  local text = fs.read(file)
-  local known = text and json.decode(text)
-  if type(known) == "table" then
-    return known
-  end
-  local alone = layers(work)
-  local depths, shares = {}, stack.shares(work.options.count, stack.MIX, #alone.operators > 0)
-  for depth = 1, 5 do
-    for _ = 1, shares[depth] do
-      depths[#depths + 1] = depth
-    end
-  end
-  local bar, before = progress.begin("compose", #depths), 0
-  local settings = { budget = stack.BUDGETS[work.options.target], jobs = work.options.jobs, progress = function(done)
-    bar:add(done - before)
-    before = done
-  end }
-  local tasks, given_up
-  if work.options.composer then
-    tasks, given_up = ask.compose(found, depths, work.options.seed, probe_with(work.process, work.options.target), work.options.composer,
-      settings)
-  else
-    tasks, given_up = stack.compose(found, depths, work.options.seed, probe_with(work.process, work.options.target), settings)
-  end
-  bar:finish()
-  for _, task in ipairs(library.alone(alone, shares.transformers or 0, random.stream("alone " .. work.options.seed))) do
-    tasks[#tasks + 1] = task
-  end
-  local composed = { tasks = tasks, given_up = given_up }
-  assert(fs.write(file, json.encode(composed)))
-  return composed
 end
 
 -- Thousands of comparisons are no reason to keep others waiting.
@@ -118,8 +65,9 @@ local function profiles_of(suites)
 end
 
 local function before(work, tasks)
-  local profiles = profiles_of(work.options.evaluation)
-  duplicates.mark(tasks)
+  work.profiles = work.profiles or profiles_of(work.options.evaluation)
+  local profiles = work.profiles
+  duplicates.mark(tasks, work.first)
   for index, task in ipairs(tasks) do
     breathe(index)
     if #profiles > 0 then
@@ -157,13 +105,17 @@ local function check(work, source, stage, whole)
   return facts
 end
 
-local function each_open(work, title, tasks, fn)
+local function open_ones(tasks)
   local open = {}
   for _, task in ipairs(tasks) do
     open[#open + 1] = task.status == "open" and task or nil
   end
-  local bar = progress.begin(title, #open)
-  sched.map(open, function(task)
+  return open
+end
+
+local function each(work, title, tasks, fn)
+  local bar = progress.begin(title, #tasks)
+  sched.map(tasks, function(task)
     fn(task)
     bar:add(1)
   end, { limit = work.options.jobs, on_failure = "raise" })
@@ -176,7 +128,7 @@ local function eager(work, tasks)
     local keep, reason = work.rubric.eager(facts, work.options.limits)
     return keep, reason, facts
   end
-  each_open(work, "run in eager mode", tasks, function(task)
+  each(work, "run in eager mode", tasks, function(task)
     local keep, reason, facts = judged(task.source)
     if not keep and repair.may_mend(reason) and not work.options.no_repair then
       local source, kind, mended = repair.mend(task.source, judged)
@@ -198,7 +150,7 @@ local function eager(work, tasks)
 end
 
 local function compile(work, tasks)
-  each_open(work, "compile", tasks, function(task)
+  each(work, "compile", tasks, function(task)
     local facts = check(work, task.source, "compile")
     local keep, reason = work.rubric.compile(facts, task)
     if facts.compile then
@@ -210,27 +162,29 @@ local function compile(work, tasks)
   end)
 end
 
-local function write(work, tasks)
-  local kept, quarantined, number = {}, {}, 0
+-- The suite as far as it is made.
+local function write(work)
+  local kept, quarantined = {}, {}
   assert(fs.mkdirs(work.output .. "/tasks"))
-  for _, task in ipairs(tasks) do
+  for _, task in ipairs(work.tasks) do
     local record = { name = task.name, code = task.source, chain = task.chain, depth = task.depth, size = task.size,
       target = work.options.target, eager_s = task.eager_s,
       compile_s = task.compile_s, output_digest = task.output_digest, similarity = task.similarity, repaired = task.repaired,
       bytes = task.bytes, reason = task.status == "quarantined" and task.reason or nil }
-    if task.status == "open" then
-      number, task.status, task.reason = number + 1, "kept", "kept"
-      record.id = ("%05d-%s"):format(number, task.name)
+    if task.status == "kept" then
+      record.id = ("%05d-%s"):format(#kept + 1, task.name)
       assert(fs.write(("%s/tasks/%s.py"):format(work.output, record.id), task.source))
       kept[#kept + 1] = json.encode(record)
     elseif task.status == "quarantined" then
       quarantined[#quarantined + 1] = json.encode(record)
     end
   end
+  local count = #kept
   for name, lines in pairs { ["tasks.jsonl"] = kept, ["quarantine.jsonl"] = quarantined } do
     lines[#lines + 1] = ""
     assert(fs.write(work.output .. "/" .. name, table.concat(lines, "\n")))
   end
+  return count
 end
 
 local function write_operators(work, found)
@@ -272,7 +226,27 @@ local function open_work(options)
     args.misuse(message)
   end
   return { options = options, output = options.output, folder = folder, process = process, rubric = rubric,
-    seconds = {}, measured = 0, known = 0 }
+    stages = {}, measured = 0, known = 0, tasks = {}, given_up = 0, first = {}, begun = sched.now() }
+end
+
+local function make_portion(work, found, portion)
+  local asked = #portion.depths + #portion.alone
+  local composed = timed(work, "compose", asked, function() return composing.portion(work, found, portion) end)
+  local tasks = composed.tasks
+  work.given_up = work.given_up + composed.given_up
+  timed(work, "duplicates and similarity", #tasks, function() before(work, tasks) end)
+  local open = open_ones(tasks)
+  timed(work, "eager", #open, function() eager(work, open) end)
+  open = open_ones(tasks)
+  if not work.options.no_compile then
+    timed(work, "compile", #open, function() compile(work, open) end)
+  end
+  for _, task in ipairs(open_ones(tasks)) do
+    task.status, task.reason = "kept", "kept"
+  end
+  for _, task in ipairs(tasks) do
+    work.tasks[#work.tasks + 1] = task
+  end
 end
 
 --- Everything; prints the tables and returns the exit code.
@@ -281,7 +255,7 @@ end
 ---@return integer
 function making.run(options)
   local work = open_work(options)
-  local found = timed(work, "crawl", function()
+  local found = timed(work, "crawl", 0, function()
     local answer, message = library.find(work.process, work.folder .. "/library.json", "torch", options.jobs,
       options.target)
     if not answer then
@@ -290,16 +264,15 @@ function making.run(options)
     write_operators(work, answer)
     return answer
   end)
-  local composed = timed(work, "compose", function() return compose(work, found) end)
-  local tasks = composed.tasks
-  timed(work, "duplicates and similarity", function() before(work, tasks) end)
-  timed(work, "eager", function() eager(work, tasks) end)
-  if not options.no_compile then
-    timed(work, "compile", function() compile(work, tasks) end)
+  local portions = timed(work, "single layers", 0, function() return composing.plan(work) end)
+  for index, portion in ipairs(portions) do
+    make_portion(work, found, portion)
+    local kept, seconds = write(work), sched.now() - work.begun
+    log.print(("portion %d of %d: %d of %d tasks kept after %.0f s, %.0f an hour"):format(index, #portions, kept,
+      #work.tasks, seconds, kept * 3600 / seconds))
   end
   work.process:close()
-  write(work, tasks)
-  local text = summary.text { found = found, composed = composed, tasks = tasks, seconds = work.seconds,
+  local text = summary.text { found = found, given_up = work.given_up, tasks = work.tasks, stages = work.stages,
     device = work.device, measured = work.measured, known = work.known }
   assert(fs.write(options.output .. "/summary.txt", text))
   log.print("\n" .. text)

@@ -13,11 +13,13 @@ local KEYWORDS = { ["return"] = true, ["def"] = true, ["if"] = true, ["for"] = t
   ["False"] = true, ["class"] = true }
 
 local function class_body(source)
-  local text = source:gsub("\r\n", "\n"):gsub("#[^\n]*", "")
-  local body = ("\n" .. text):match("\nclass%s+Model%s*%b():%s*\n(.*)") or text
+  local text = "\n" .. source:gsub("\r\n", "\n"):gsub("#[^\n]*", "")
+  -- `Model = Other` says which class is meant.
+  local name = not text:match("\nclass%s+Model%s*[%(:]") and text:match("\nModel%s*=%s*([%w_]+)%s*\n") or "Model"
+  local body = text:match("\nclass%s+" .. name .. "%s*%b():%s*\n(.*)")
   local out = {}
-  for line in (body .. "\n"):gmatch("(.-)\n") do
-    if line:match("^%S") then
+  for line in ((body or text) .. "\n"):gmatch("(.-)\n") do
+    if body and line:match("^%S") then
       break
     end
     out[#out + 1] = line

@@ -100,14 +100,16 @@ local function reasons(tasks)
   return tables.counts("Tasks", "outcome", counts)
 end
 
-local function seconds(list)
+local function seconds(stages)
   local rows, sum = {}, 0
-  for index, item in ipairs(list) do
-    rows[index] = { item.name, ("%.1f s"):format(item.seconds) }
-    sum = sum + item.seconds
+  for index, stage in ipairs(stages) do
+    local counted = stage.tasks > 0
+    rows[index] = { stage.name, ("%.1f s"):format(stage.seconds), counted and tostring(stage.tasks) or "",
+      counted and stage.seconds > 0 and ("%.2f/s"):format(stage.tasks / stage.seconds) or "" }
+    sum = sum + stage.seconds
   end
-  rows[#rows + 1] = { "all", ("%.1f s"):format(sum) }
-  return { title = "Time by stage", columns = { "stage", "time" }, rows = rows }
+  rows[#rows + 1] = { "all", ("%.1f s"):format(sum), "", "" }
+  return { title = "Time by stage", columns = { "stage", "time", "tasks", "rate" }, rows = rows }
 end
 
 -- What this run measured itself; the answers of a run before it cost nothing.
@@ -116,8 +118,8 @@ local function rate(made)
   for _, task in ipairs(made.tasks) do
     kept = kept + (task.status == "kept" and 1 or 0)
   end
-  for _, item in ipairs(made.seconds) do
-    sum = sum + item.seconds
+  for _, stage in ipairs(made.stages) do
+    sum = sum + stage.seconds
   end
   local where = made.device and " on one " .. made.device or ""
   if made.known > 0 then
@@ -128,7 +130,7 @@ local function rate(made)
 end
 
 --- All tables as text.
----@param made {found: table, composed: table, tasks: table[], seconds: table[], device?: string, measured: integer, known: integer}
+---@param made {found: table, given_up: integer, tasks: table[], stages: table[], device?: string, measured: integer, known: integer}
 ---@return string
 function summary.text(made)
   local list = library.tables(made.found)
@@ -136,14 +138,14 @@ function summary.text(made)
   list[#list + 1] = reasons(made.tasks)
   list[#list + 1] = times(made.tasks)
   list[#list + 1] = similarities(made.tasks)
-  list[#list + 1] = seconds(made.seconds)
+  list[#list + 1] = seconds(made.stages)
   local parts = {}
   for _, tab in ipairs(list) do
     parts[#parts + 1] = tab.title .. "\n" .. tables.text(tab.columns, tab.rows) .. "\n"
   end
   parts[#parts + 1] = rate(made)
-  if made.composed.given_up > 0 then
-    parts[#parts + 1] = ("%d compositions were given up: nothing fitted\n"):format(made.composed.given_up)
+  if made.given_up > 0 then
+    parts[#parts + 1] = ("%d compositions were given up: nothing fitted\n"):format(made.given_up)
   end
   return table.concat(parts, "\n")
 end

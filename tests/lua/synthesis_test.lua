@@ -170,6 +170,22 @@ return {
       { nil, "a", nil, "a" })
   end,
 
+  a_model_that_is_another_class_by_name_is_that_class = function()
+    local function named(body, what)
+      return (model(body):gsub("class Model", "class Layer")) .. "\n\nModel = " .. what .. "\n"
+    end
+    local a, b = "        return torch.tanh(x).sum(-1)", "        return F.softmax(x.exp() * 2, -1)"
+    local tasks = { { name = "a", source = named(a, "Layer") }, { name = "b", source = named(b, "Layer") },
+      { name = "c", source = model(a) } }
+    harness.expect(duplicates.mark(tasks), 1)
+    harness.expect({ tasks[2].duplicate_of or false, tasks[3].duplicate_of }, { false, "a" })
+    harness.is_true(alike(tasks[1].source, tasks[2].source) < 0.9, "other layers, other tokens")
+    -- What was there before in another portion counts too.
+    local first, later = {}, { { name = "d", source = named(b, "Layer") } }
+    duplicates.mark({ tasks[2] }, first)
+    harness.expect({ duplicates.mark(later, first), later[1].duplicate_of }, { 1, "b" })
+  end,
+
   similarity_is_one_for_renamed_zero_for_foreign_and_symmetric_between = function()
     local a = model("        x = self.conv(x)\n        x = torch.relu(x)\n        return x * 2",
       "        self.conv = nn.Conv2d(3, 8, 3)\n")

@@ -1,9 +1,10 @@
 """How checks share a GPU: who may use it beside whom, what one of them may take, and how long a call takes there.
 
-Two files in the jail's /tmp are locked: everybody holds `use` together while it uses the device, alone while it times;
-who waits for either holds `gate`, so that nobody overtakes. A process that ends gives its locks up. What a task holds
-for too long is no longer waited for: then times are disturbed, which the facts say. How many are there at once is the
-judge's to say, by the room that each may take."""
+Files in the jail's /tmp are locked: everybody holds `use` together while it uses the device, alone while it times. Who
+wants to time says so by `wish`: then nobody begins, those at work end, and all who wish time one after the other; so one
+wait for the others serves many. A process that ends gives its locks up. What a task holds for too long is no longer
+waited for: then times are disturbed, which the facts say. How many are there at once is the judge's to say, by the room
+that each may take."""
 
 import contextlib
 import fcntl
@@ -12,13 +13,14 @@ import time
 
 import torch
 
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0     # of who times, for those at work
+TURN_S = 30.0         # of who begins, for those who time
 FOLDER = "/tmp"
 
 
-def patient_lock(fd, how):
+def patient_lock(fd, how, patience_s):
     """Whether the lock was got in time."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             fcntl.flock(fd, how | fcntl.LOCK_NB)
@@ -30,24 +32,29 @@ def patient_lock(fd, how):
 
 
 @contextlib.contextmanager
-def turn(how):
-    gate, use = (os.open(f"{FOLDER}/device.{name}", os.O_CREAT | os.O_RDWR, 0o600) for name in ("gate", "use"))
+def files(*names):
+    opened = [os.open(f"{FOLDER}/device.{name}", os.O_CREAT | os.O_RDWR, 0o600) for name in names]
     try:
-        patient_lock(gate, fcntl.LOCK_EX)
-        got = patient_lock(use, how)
-        fcntl.flock(gate, fcntl.LOCK_UN)
-        yield got
+        yield opened
     finally:
-        os.close(use)
-        os.close(gate)
+        for fd in opened:
+            os.close(fd)
 
 
+@contextlib.contextmanager
 def together():
-    return turn(fcntl.LOCK_SH)
+    with files("wish", "use") as (wish, use):
+        patient_lock(wish, fcntl.LOCK_EX, TURN_S)  # nobody wishes to time
+        got = patient_lock(use, fcntl.LOCK_SH, PATIENCE_S)
+        fcntl.flock(wish, fcntl.LOCK_UN)
+        yield got
 
 
+@contextlib.contextmanager
 def alone():
-    return turn(fcntl.LOCK_EX)
+    with files("wish", "use") as (wish, use):
+        patient_lock(wish, fcntl.LOCK_SH, PATIENCE_S)
+        yield patient_lock(use, fcntl.LOCK_EX, PATIENCE_S)
 
 
 def begin(room_bytes):

@@ -36,8 +36,9 @@ def bytes_of(tensors):
 class Meter(TorchDispatchMode):
     """Which operator made which storage from which, and how many bytes live at once."""
 
-    def __init__(self, sources):
+    def __init__(self, sources, most_operators=None):
         super().__init__()
+        self.most_operators = most_operators
         self.storages, self.producer, self.parents, self.names = {}, {}, [], []
         self.live, self.peak, self.holders, self.elements = 0, 0, {}, 0
         for name, tensor in sources:
@@ -76,6 +77,8 @@ class Meter(TorchDispatchMode):
         result = func(*args, **kwargs)
         if func.namespace == "prim":  # a question such as where a tensor lives
             return result
+        if self.most_operators is not None and len(self.names) > self.most_operators:
+            raise TooManyOperators(f"more than {self.most_operators} operators")
         made = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         parents = {self.producer[k] for k in map(self.key, given) if k in self.producer}
         node = self.node(func.__name__.split(".")[0], parents)
@@ -151,22 +154,27 @@ def named_inputs(task, values):
 MOST_REAL_BYTES = 1 << 27
 
 
-def fake_run(source, shrink=None):
-    """Without real memory where every operator has a rule; else with it, when the task is small."""
+class TooManyOperators(ValueError):
+    pass
+
+
+def fake_run(source, shrink=None, most_operators=None):
+    """Without real memory where every operator has a rule; else with it, when the task is small. A task of more than
+    `most_operators` raises: a recurrent layer is one for each step of its sequence."""
     meters = []
     try:
-        return fake_run_by(source, shrink, False, meters)
+        return fake_run_by(source, shrink, False, meters, most_operators)
     except (UnsupportedOperatorException, NotImplementedError) as error:
         if meters and meters[0].peak > MOST_REAL_BYTES:
             raise TooLargeToTry(f"no rule for {error}") from error
-    return fake_run_by(source, shrink, True, [])
+    return fake_run_by(source, shrink, True, [], most_operators)
 
 
 class TooLargeToTry(NotImplementedError):
     pass
 
 
-def fake_run_by(source, shrink, real, meters):
+def fake_run_by(source, shrink, real, meters, most_operators=None):
     """`meters`: gets what measures the run, which stays when the run fails."""
     mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=real)
     with mode, torch.no_grad():
@@ -176,7 +184,7 @@ def fake_run_by(source, shrink, real, meters):
         if not isinstance(values, (list, tuple, dict)):
             raise TypeError(f"get_inputs returns a {type(values).__name__}, not a list")
         inputs, state = named_inputs(task, values), list(model.state_dict(keep_vars=True).items())
-        meter = Meter(inputs + state)
+        meter = Meter(inputs + state, most_operators)
         meters.append(meter)
         flops = FlopCounterMode(display=False)
         fast_path = torch.backends.mha.get_fastpath_enabled()

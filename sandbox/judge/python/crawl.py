@@ -14,6 +14,7 @@ place (among all candidates), same (equal in two records of which one is enough)
 
 import hashlib
 import inspect
+import signal
 
 import torch
 import torch.nn as nn
@@ -317,11 +318,26 @@ def find_functions(found, skipped, place, part):
                 found.append({**entry, "call": call_of(label, cases), "place": place, "same": same})
 
 
+MOST_OPERATORS = 2000   # of a composed task
+PROBE_SECONDS = 8       # of processor time; a proposal that needs more is none
+LOST_SECONDS = 20       # likewise, where no Python runs that could be interrupted: the child ends
+
+
+def took_too_long(number, frame):
+    raise TimeoutError(f"shapes took more than {PROBE_SECONDS} s")
+
+
 def probe(source):
+    signal.signal(signal.SIGVTALRM, took_too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PROBE_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, LOST_SECONDS)
     try:
-        return facts_of(fake_run(source))
+        return facts_of(fake_run(source, most_operators=MOST_OPERATORS))
     except Exception as error:  # a proposal that does not fit: the composer draws another
         return {"error": f"{type(error).__name__}: {error}"[:300]}
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def answer(request):

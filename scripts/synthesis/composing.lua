@@ -1,0 +1,121 @@
+-- Composes the tasks of a suite portion by portion: which depth each has, what the judge says of their shapes, and
+-- answers that lie in the output's folder `work`, so that the same command goes on where it was killed.
+
+local ask = require "synthesis.ask"
+local fs = require "khost.fs"
+local json = require "khost.json"
+local library = require "synthesis.library"
+local log = require "khost.log"
+local progress = require "khost.progress"
+local random = require "lib.random"
+local stack = require "synthesis.stack"
+
+local composing = {}
+
+composing.PORTION = 128
+local PORTION_SECONDS, ALONE_SECONDS = 300, 60
+
+local function asked(process, sources, target, seconds)
+  local answer, message = process:request("crawl", { request = { probe = json.list(sources) }, target = target,
+    timeout_s = seconds })
+  return answer and answer.probed, message
+end
+
+--- Facts by shape of task files. One that takes the judge's answer away from the others is asked for alone, and is then
+--- the only one without facts.
+---@param process khost.Judge
+---@param target string
+---@return fun(sources: string[]): table[]
+function composing.probe(process, target)
+  return function(sources)
+    local facts, message = asked(process, sources, target, PORTION_SECONDS)
+    if facts then
+      return facts
+    end
+    log.warn("shapes_asked_for_alone", { sources = #sources, message = message })
+    facts = {}
+    for index, source in ipairs(sources) do
+      local one, why = asked(process, { source }, target, ALONE_SECONDS)
+      facts[index] = one and one[1] or { error = why }
+    end
+    return facts
+  end
+end
+
+-- Single layers of transformers, when it is installed.
+local function layers(work)
+  local options = work.options
+  local found, message = library.find(work.process, work.folder .. "/transformers.json", "transformers", options.jobs,
+    options.target)
+  if not found then
+    log.warn("transformers_not_crawled", { message = message })
+    return { operators = {}, skipped = {} }
+  end
+  return found
+end
+
+--- What will be composed, in portions of the same mix: {depths, alone: tasks of single layers, first: place}.
+---@param work table
+---@return table[]
+function composing.plan(work)
+  local count, seed = work.options.count, work.options.seed
+  local found = layers(work)
+  local shares = stack.shares(count, stack.MIX, #found.operators > 0)
+  local alone = library.alone(found, shares.transformers or 0, random.stream("alone " .. seed))
+  local all = {}
+  for depth = 1, 5 do
+    for _ = 1, shares[depth] do
+      all[#all + 1] = depth
+    end
+  end
+  for _, task in ipairs(alone) do
+    all[#all + 1] = task
+  end
+  all = random.stream("mix " .. seed):shuffled(all)
+  local portions = {}
+  for index, item in ipairs(all) do
+    if (index - 1) % composing.PORTION == 0 then
+      portions[#portions + 1] = { depths = {}, alone = {}, first = index }
+    end
+    local portion = portions[#portions]
+    table.insert(type(item) == "table" and portion.alone or portion.depths, item)
+  end
+  return portions
+end
+
+--- The tasks of one portion, composed or known from before.
+---@async
+---@param work table
+---@param found table     the library
+---@param portion table
+---@return {tasks: table[], given_up: integer}
+function composing.portion(work, found, portion)
+  local options = work.options
+  local file = ("%s/composed-%d.json"):format(work.folder, portion.first)
+  local text = fs.read(file)
+  local known = text and json.decode(text)
+  if type(known) == "table" then
+    return known
+  end
+  local bar, before = progress.begin("compose", #portion.depths), 0
+  local settings = { budget = stack.BUDGETS[options.target], jobs = options.jobs, progress = function(done)
+    bar:add(done - before)
+    before = done
+  end }
+  local probe, seed = composing.probe(work.process, options.target), ("%d from %d"):format(options.seed, portion.first)
+  local tasks, given_up
+  if options.composer then
+    tasks, given_up = ask.compose(found, portion.depths, seed, probe, options.composer, settings)
+  else
+    tasks, given_up = stack.compose(found, portion.depths, seed, probe, settings)
+  end
+  bar:finish()
+  for _, task in ipairs(portion.alone) do
+    tasks[#tasks + 1] = task
+  end
+  local composed = { tasks = tasks, given_up = given_up }
+  assert(fs.write(file, json.encode(composed)))
+  return composed
+end
+
+return composing
