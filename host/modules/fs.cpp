@@ -11,9 +11,16 @@
 #include <fstream>
 #include <sstream>
 
+#include "host/base/hold.h"
 #include "host/base/sha256.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
+
+namespace khost {
+
+constexpr const char* class_name(lua::Tag<Hold>) { return "Hold"; }
+
+}  // namespace khost
 
 namespace khost::modules {
 namespace {
@@ -126,6 +133,13 @@ std::vector<std::string> glob_paths(std::string pattern) {
   return paths;
 }
 
+Result<std::shared_ptr<Hold>> hold(std::string path) {
+  Result<Hold> taken = Hold::take(path, stdfs::path(path).parent_path().string());
+  return taken ? Result<std::shared_ptr<Hold>>(std::make_shared<Hold>(std::move(*taken))) : taken.failure();
+}
+
+void release(std::shared_ptr<Hold> held) { *held = Hold(); }
+
 std::string sha256(std::string text) { return sha256_hex(text); }
 std::string root(lua_State* L) { return Host::of(L).root(); }
 std::string build_dir(lua_State* L) { return Host::of(L).build_dir(); }
@@ -134,10 +148,11 @@ void print_error(std::string text) { std::fputs(text.c_str(), stderr); }
 }  // namespace
 
 void open_fs(lua_State* L) {
+  lua::add_class<Hold>(L, {lua::def<release>("release")});
   lua_newtable(L);
   lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"),
                lua::def<exists>("exists"), lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"),
-               lua::def<absolute>("absolute"), lua::def<environment>("env"), lua::def<glob_paths>("glob"),
+               lua::def<absolute>("absolute"), lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
                lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
                lua::def<print_error>("eprint")});
 }

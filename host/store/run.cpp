@@ -1,6 +1,5 @@
 // The life of a run's store: creating, finding, opening, stages, transactions.
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "host/base/hold.h"
 #include "host/log/log.h"
 #include "host/store/store.h"
 
@@ -58,19 +58,7 @@ Result<std::string> make_folder(const std::string& root, const std::string& name
   return Failure{"cannot create '" + base + "': too many runs of that name", "io"};
 }
 
-// Held by the writer as long as it lives, also when it is killed.
-Result<int> lock_run(const std::string& folder) {
-  std::string path = folder + "/run.lock";
-  int lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock < 0) {
-    return Failure{"cannot open '" + path + "': " + strerror(errno), "io"};
-  }
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock);
-    return Failure{"another process is writing the run '" + folder + "'", "busy"};
-  }
-  return lock;
-}
+Result<Hold> hold_run(const std::string& folder) { return Hold::take(folder + "/run.lock", "the run '" + folder + "'"); }
 
 }  // namespace
 
@@ -80,16 +68,15 @@ Result<std::shared_ptr<Store>> Store::create(const std::string& root, const RunI
     return folder.failure();
   }
   // Opening for writing makes the tables.
-  auto lock = lock_run(*folder);
-  if (!lock) {
-    return lock.failure();
+  auto hold = hold_run(*folder);
+  if (!hold) {
+    return hold.failure();
   }
   auto database = Database::open(database_path(*folder), Database::Mode::write);
   if (!database) {
-    ::close(*lock);
     return database.failure();
   }
-  std::shared_ptr<Store> store(new Store(*folder, std::move(database).value(), *lock));
+  std::shared_ptr<Store> store(new Store(*folder, std::move(database).value(), std::move(*hold)));
   // synchronous = NORMAL: a commit survives the death of the process; only a power cut may undo the last ones.
   for (const std::string& sql : {std::string("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"), schema_sql()}) {
     if (auto status = store->database_->execute(sql); !status) {
@@ -111,23 +98,20 @@ Result<std::shared_ptr<Store>> Store::open(const std::string& folder, Mode mode)
   if (!fs::is_regular_file(database_path(folder))) {
     return Failure{"'" + folder + "' is not a run: it has no run.sqlite", "bad_input"};
   }
-  int lock = -1;
+  Hold hold;
   if (mode == Mode::write) {
-    auto taken = lock_run(folder);
+    auto taken = hold_run(folder);
     if (!taken) {
       return taken.failure();
     }
-    lock = *taken;
+    hold = std::move(*taken);
   }
   auto database = Database::open(database_path(folder),
                                  mode == Mode::write ? Database::Mode::write : Database::Mode::read);
   if (!database) {
-    if (lock >= 0) {
-      ::close(lock);
-    }
     return database.failure();
   }
-  std::shared_ptr<Store> store(new Store(folder, std::move(database).value(), lock));
+  std::shared_ptr<Store> store(new Store(folder, std::move(database).value(), std::move(hold)));
   if (mode == Mode::write) {
     std::string sql = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; " + schema_sql() +
                       "UPDATE runs SET status = 'running', finished_s = NULL;";
@@ -142,10 +126,7 @@ Store::~Store() { close(); }
 
 void Store::close() {
   database_.reset();
-  if (lock_ >= 0) {
-    ::close(lock_);
-    lock_ = -1;
-  }
+  hold_ = Hold();
 }
 
 std::vector<std::string> Store::runs(const std::string& root) {

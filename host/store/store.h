@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/hold.h"
 #include "host/base/json.h"
 #include "host/base/result.h"
 #include "host/store/database.h"
@@ -75,8 +76,8 @@ class Store {
   void close();
 
  private:
-  Store(std::string folder, Database database, int lock)
-      : folder_(std::move(folder)), database_(std::move(database)), lock_(lock) {}
+  Store(std::string folder, Database database, Hold hold)
+      : folder_(std::move(folder)), database_(std::move(database)), hold_(std::move(hold)) {}
 
   Status require_open() const;
   Result<int64_t> insert(const Kind& kind, Json record, const std::string& verb);
@@ -87,7 +88,7 @@ class Store {
 
   std::string folder_;
   std::optional<Database> database_;
-  int lock_;
+  Hold hold_;
   int depth_ = 0;
 };
 

@@ -44,6 +44,17 @@ function fs.env(name) end
 ---@return string[]
 function fs.glob(pattern) end
 
+--- The right to write a folder, until it is released, collected or the process dies, however that happens.
+---@class khost.Hold
+local Hold = {}
+
+function Hold:release() end
+
+--- Locks a file, which is made where there is none. `code` is "busy" while another holds it.
+---@param path string
+---@return khost.Hold|nil, string? message, string? code
+function fs.hold(path) end
+
 --- 64 lower-case hex digits.
 ---@param text string
 ---@return string

@@ -21,6 +21,17 @@ function spec.write_read_list_and_remove()
   t.is_true(message:find("No such file"))
 end
 
+function spec.a_folder_is_held_by_one()
+  assert(fs.mkdirs(ROOT))
+  local held = assert(fs.hold(ROOT .. "/lock"))
+  local again, message, code = fs.hold(ROOT .. "/lock")
+  t.expect({ again, message, code }, { nil, "another process is writing " .. ROOT, "busy" })
+  held:release()
+  assert(fs.hold(ROOT .. "/lock")):release()
+  t.expect({ select(3, fs.hold(ROOT .. "/no/lock")) }, { "io" })
+  assert(fs.remove_tree(ROOT))
+end
+
 function spec.sha256_is_the_published_one()
   t.expect(fs.sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
 end
