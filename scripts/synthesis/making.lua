@@ -210,6 +210,10 @@ local function open_work(options)
   end
   local folder = options.output .. "/work"
   assert(fs.mkdirs(folder .. "/checks"))
+  local held, busy = fs.hold(folder .. "/lock")
+  if not held then
+    args.misuse(busy)
+  end
   local asked = json.encode { count = options.count, seed = options.seed, target = options.target,
     library = LIBRARY_VERSION }
   local file = folder .. "/asked.json"
@@ -225,7 +229,7 @@ local function open_work(options)
   if not process then
     args.misuse(message)
   end
-  return { options = options, output = options.output, folder = folder, process = process, rubric = rubric,
+  return { options = options, output = options.output, folder = folder, held = held, process = process, rubric = rubric,
     stages = {}, measured = 0, known = 0, tasks = {}, given_up = 0, first = {}, begun = sched.now() }
 end
 

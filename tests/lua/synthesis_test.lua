@@ -2,8 +2,10 @@
 local admission = require "rubrics.admission"
 local ask = require "synthesis.ask"
 local duplicates = require "synthesis.duplicates"
+local fs = require "khost.fs"
 local harness = require "tests.lua.harness"
 local library = require "synthesis.library"
+local making = require "synthesis.making"
 local random = require "lib.random"
 local repair = require "synthesis.repair"
 local similarity = require "synthesis.similarity"
@@ -266,6 +268,17 @@ return {
     end
     harness.expect(library.alone(found, 4, random.stream "x"), tasks)
     harness.expect(#library.alone(found, 9, random.stream "x"), 5)
+  end,
+
+  a_suite_that_another_process_makes_is_left_to_it = function()
+    local folder = "/tmp/khost-synthesis-held"
+    assert(fs.mkdirs(folder .. "/work"))
+    local held = assert(fs.hold(folder .. "/work/lock"))
+    local _, stop = pcall(making.run, { output = folder, rubric = "rubrics.admission", jobs = 1,
+      target = "cpu", count = 1, seed = 1, limits = {} })
+    held:release()
+    assert(fs.remove_tree(folder))
+    harness.expect({ stop.exit, stop.message }, { 2, "another process is writing " .. folder .. "/work" })
   end,
 
   bins_count_between_their_edges = function()
