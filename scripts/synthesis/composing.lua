@@ -54,6 +54,35 @@ local function layers(work)
   return found
 end
 
+--- Single layers come with a size of their own: they get one by the budget, like stacks. Changes source and size.
+---@async
+---@param tasks {source: string, size: integer[]}[]   that draw one input, by torch.randn
+---@param probe fun(sources: string[]): table[]
+---@param budget table
+---@param jobs? integer
+function composing.sized(tasks, probe, budget, jobs)
+  local fitting = {}
+  for index, facts in ipairs(stack.probe_all(probe, tasks, jobs)) do
+    local task = tasks[index]
+    local from, to, inside = task.source:find("torch%.randn%(([%d, ]+)%)", task.source:find("def get_inputs", 1, true) or 1)
+    if not facts.error and from then
+      local size = {}
+      for n in inside:gmatch("%d+") do
+        size[#size + 1] = tonumber(n)
+      end
+      fitting[#fitting + 1] = { task = task, facts = facts, sizes = { size }, written = function(sizes)
+        return ("%storch.randn(%s)%s"):format(task.source:sub(1, from - 1), table.concat(sizes[1], ", "),
+          task.source:sub(to + 1))
+      end }
+    end
+  end
+  stack.grow(fitting, probe, budget, jobs)
+  for _, item in ipairs(fitting) do
+    item.task.source, item.task.size = item.written(item.sizes), item.sizes[1]
+    item.task.reckoned_s = item.reckoned_s
+  end
+end
+
 --- What will be composed, in portions of the same mix: {depths, alone: tasks of single layers, first: place}.
 ---@param work table
 ---@return table[]
@@ -110,6 +139,7 @@ function composing.portion(work, found, portion)
     tasks, given_up = stack.compose(found, portion.depths, seed, probe, settings)
   end
   bar:finish()
+  composing.sized(portion.alone, probe, settings.budget, options.jobs)
   for _, task in ipairs(portion.alone) do
     tasks[#tasks + 1] = task
   end

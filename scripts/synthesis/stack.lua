@@ -177,8 +177,13 @@ local function describe(task)
     size = task.sizes[1], reckoned_s = task.reckoned_s }
 end
 
--- Asks for all proposals, in portions that fit one question and run side by side.
-local function probe_all(probe, proposals, jobs)
+--- The facts of all proposals, asked for in portions that fit one question and run side by side.
+---@async
+---@param probe fun(sources: string[]): table[]
+---@param proposals {source: string}[]
+---@param jobs? integer
+---@return table[]
+function stack.probe_all(probe, proposals, jobs)
   local parts, facts = {}, {}
   for from = 1, #proposals, BATCH do
     local part = {}
@@ -210,8 +215,15 @@ function stack.nice(n)
   return power * 2
 end
 
--- The leading dimension at which the reckoned time reaches the budget's least; half of the way where that is too much.
-local function grow(tasks, probe, budget, jobs)
+--- Changes the leading dimension of each task so that the reckoned time reaches the budget's least; half of the way where
+--- that is too much. A task: {facts, sizes: those of the input first, written(sizes): its source at such sizes}; gets
+--- reckoned_s.
+---@async
+---@param tasks table[]
+---@param probe fun(sources: string[]): table[]
+---@param budget table
+---@param jobs? integer
+function stack.grow(tasks, probe, budget, jobs)
   local growing = {}
   for _, task in ipairs(tasks) do
     task.reckoned_s = reckoned_seconds(task.facts, budget)
@@ -228,9 +240,9 @@ local function grow(tasks, probe, budget, jobs)
       for i = 2, #task.sizes do
         sizes[i] = task.sizes[i]
       end
-      proposals[index] = { sizes = sizes, source = library.source(task.uses, sizes, task.uses[1].needs) }
+      proposals[index] = { sizes = sizes, source = task.written(sizes) }
     end
-    for index, facts in ipairs(probe_all(probe, proposals, jobs)) do
+    for index, facts in ipairs(stack.probe_all(probe, proposals, jobs)) do
       local task = growing[index]
       local seconds = not facts.error and reckoned_seconds(facts, budget)
       if seconds and seconds <= budget.seconds[2] and facts.peak_bytes <= budget.peak_bytes then
@@ -270,7 +282,7 @@ local function compose_portion(open, found, probe, budget, jobs, finished)
         given_up = given_up + 1
       end
     end
-    for index, facts in ipairs(probe_all(probe, proposals, jobs)) do
+    for index, facts in ipairs(stack.probe_all(probe, proposals, jobs)) do
       local task = asked[index]
       settle(task, proposals[index], facts, budget)
       if #task.uses == task.depth then
@@ -282,7 +294,10 @@ local function compose_portion(open, found, probe, budget, jobs, finished)
     open = still
     finished(#done)
   end
-  grow(done, probe, budget, jobs)
+  for _, task in ipairs(done) do
+    task.written = function(sizes) return library.source(task.uses, sizes, task.uses[1].needs) end
+  end
+  stack.grow(done, probe, budget, jobs)
   table.sort(done, function(a, b) return a.index < b.index end)
   return done, given_up
 end

@@ -1,6 +1,7 @@
 -- synthesis: stacking by shape, duplicates, similarity, repair, and the rubric of admission.
 local admission = require "rubrics.admission"
 local ask = require "synthesis.ask"
+local composing = require "synthesis.composing"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
 local harness = require "tests.lua.harness"
@@ -279,6 +280,17 @@ return {
     held:release()
     assert(fs.remove_tree(folder))
     harness.expect({ stop.exit, stop.message }, { 2, "another process is writing " .. folder .. "/work" })
+  end,
+
+  single_layers_are_sized_by_the_budget_too = function()
+    local inputs = "class L(nn.Module):\n    pass\n\n\nModel = L\n\n\ndef get_inputs():\n    return [%s]\n"
+    local tasks = { { source = inputs:format("torch.randn(8, 128, 512)"), size = { 2, 8, 512 } },
+      { source = inputs:format("torch.rand(4)"), size = { 2, 8, 512 } } }
+    composing.sized(tasks, probe, stack.BUDGETS.cuda, 2)
+    harness.is_true(tasks[1].size[1] > 8 and tasks[1].reckoned_s >= stack.BUDGETS.cuda.seconds[1], tasks[1].source)
+    harness.is_true(tasks[1].source:find(("torch.randn(%d, 128, 512)]"):format(tasks[1].size[1]), 1, true), tasks[1].source)
+    harness.expect(tasks[2].source, inputs:format("torch.rand(4)"))
+    composing.sized({}, probe, stack.BUDGETS.cuda)
   end,
 
   bins_count_between_their_edges = function()
