@@ -1,8 +1,9 @@
 -- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as
--- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet where the Python of khost has pyarrow.
+-- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet, for which pyarrow is installed when it is first needed.
 
 local fs = require "khost.fs"
 local json = require "khost.json"
+local log = require "khost.log"
 local machine = require "khost.machine"
 
 local load = {}
@@ -20,6 +21,7 @@ local load = {}
 local SOURCE_FIELDS = { "source", "code", "pytorch_code", "python_code", "program", "reference" }
 local NAME_FIELDS = { "id", "task_id", "name", "uuid" }
 local PARQUET_SECONDS, PARQUET_BYTES = 600, 512 * 2 ^ 20
+local NO_ARROW = 3  -- of parquet_to_jsonl.py
 
 local function level_of(folder)
   local level = folder:lower():match("^level[_%-]?(%d+)$")
@@ -168,16 +170,38 @@ local function from_pack(path)
   return tasks, message and ("%s/tasks.jsonl: %s"):format(path, message), code
 end
 
+-- Where pyarrow is put that the Python of khost does not have; of the cache of its other parts.
+local function arrow_folder()
+  local cache = fs.env("XDG_CACHE_HOME") or (fs.env("HOME") or "/tmp") .. "/.cache"
+  return cache .. "/khost/pyarrow"
+end
+
+local function read_parquet(python, path)
+  return machine.run({ python, "-I", fs.root() .. "/scripts/suites/parquet_to_jsonl.py", path, arrow_folder() },
+    { timeout_s = PARQUET_SECONDS, output_bytes = PARQUET_BYTES })
+end
+
+local function install_arrow(python)
+  log.print(("installing pyarrow in %s"):format(arrow_folder()))
+  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--upgrade",
+    "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
+  return done and done.code == 0, message or done and done.output:match("([^\n]+)%s*$")
+end
+
 local function from_parquet(path)
   local python = fs.env("KHOST_PYTHON") or "python3"
-  local done, message = machine.run({ python, "-I", fs.root() .. "/scripts/suites/parquet_to_jsonl.py", path },
-    { timeout_s = PARQUET_SECONDS, output_bytes = PARQUET_BYTES })
+  local done, message = read_parquet(python, path)
+  if done and done.code == NO_ARROW then
+    local ok, why = install_arrow(python)
+    if not ok then
+      return nil, ("%s: reading Parquet needs pyarrow, which %s does not have and which could not be installed (%s). "
+        .. "Remedy: %s -m pip install --target %s pyarrow, or convert the file to JSON lines"):format(path, python,
+        why or "no reason given", python, arrow_folder()), "host"
+    end
+    done, message = read_parquet(python, path)
+  end
   if not done then
     return nil, message, "io"
-  end
-  if done.code == 3 then
-    return nil, ("%s: reading Parquet needs pyarrow, which %s does not have. Remedy: %s -m pip install pyarrow, or "
-      .. "convert the file to JSON lines"):format(path, python, python), "host"
   end
   if done.code ~= 0 then
     return nil, ("%s: %s"):format(path, done.output:match("([^\n]+)%s*$") or "cannot be read"), "bad_input"

@@ -1,8 +1,10 @@
-"""Prints the rows of a Parquet file as JSON lines. Ends with 3 where pyarrow is missing."""
+"""Prints the rows of a Parquet file as JSON lines. Ends with 3 where pyarrow is missing, also in the folder that is named
+behind the file."""
 
 import json
 import sys
 
+sys.path += sys.argv[2:3]
 try:
     import pyarrow.parquet as parquet
 except ImportError:
