@@ -129,8 +129,9 @@ COMMANDS.import = {
 COMMANDS.workspace = {
   summary = "unfolds a task or a single-file solution into a workspace of several files",
   options = {
-    { name = "file", required = true, help = "a task, or a solution that `suite single` made" },
+    { name = "file", required = true, help = "a task, or a solution in one file as KernelBench takes them" },
     { name = "folder", required = true, help = "the workspace; files that are there are kept" },
+    { name = "--task", kind = "text", help = "the task's file, which is the workspace's model.py where FILE brings none" },
     { name = "--skill", kind = "text", default = "cpp-kernel", help = "whose template is laid in: cpp-kernel, cuda-kernel" },
   },
   run = function(options)
@@ -139,6 +140,9 @@ COMMANDS.workspace = {
       args.misuse(message)
     end
     local files = workspace.unfold(source, workspace.template(options.skill))
+    if options.task and not files["model.py"] then
+      files["model.py"] = fs.read(options.task) or args.misuse(("--task %s: cannot be read"):format(options.task))
+    end
     for path, text in pairs(files) do
       local target = options.folder .. "/" .. path
       assert(fs.mkdirs(target:match("^(.*)/") or "."))

@@ -1,6 +1,7 @@
 -- Between the two forms of a solution: one Python file, as KernelBench takes them, and a workspace of several files, as
 -- CUDA-Agent and khost have them. A single file carries the workspace's files as text, compiles them when it is loaded
--- and defines ModelNew; unfolding gives back the same bytes.
+-- and defines ModelNew; unfolding gives back the same bytes. A single file of somebody else's, which brings its extension
+-- itself (load_inline), is the model_new.py of a workspace without kernels, and folds to itself.
 
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -33,6 +34,10 @@ end
 
 local function is_kernel(path)
   return path:match("^kernels/.+%.%a+$") ~= nil
+end
+
+local function defines_solution(text)
+  return ("\n" .. text):find("\nclass%s+ModelNew%f[^%w_]") ~= nil
 end
 
 --- The files of a workspace that belong to its solution: model.py, model_new.py, kernels and khost.h.
@@ -76,6 +81,10 @@ function workspace.fold(files)
       kernels = kernels + (is_kernel(path) and 1 or 0)
     end
   end
+  local solution = files["model_new.py"]
+  if defines_solution(solution) and not solution:find("cuda_extension", 1, true) then
+    return solution  -- which brings its extension itself
+  end
   if kernels == 0 then
     return nil, "there is no file in kernels/", "bad_input"
   end
@@ -107,7 +116,8 @@ local function carried_files(text)
   return files
 end
 
---- The files of a workspace: of a folded solution all that it carries, of a task its model.py. `template` is laid under.
+--- The files of a workspace: of a folded solution all that it carries, of another one its model_new.py, of a task its
+--- model.py. `template` is laid under.
 ---@param text string
 ---@param template? table<string, string>
 ---@return table<string, string>
@@ -117,7 +127,7 @@ function workspace.unfold(text, template)
     files[path] = content
   end
   if text:sub(1, #MARK) ~= MARK then
-    files["model.py"] = text
+    files[defines_solution(text) and "model_new.py" or "model.py"] = text
     return files
   end
   for path, content in pairs(carried_files(text)) do

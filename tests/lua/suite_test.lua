@@ -111,6 +111,22 @@ return {
     harness.is_true(files["SKILL.md"] and files["utils/khost.h"] and files["utils/compile.sh"], "the template")
   end,
 
+  a_single_file_of_somebody_else_s_goes_into_a_workspace_and_back = function()
+    local text = assert(fs.read(fs.root() .. "/tests/kernels/cuda/python/good/inline/model_new.py"))
+    local files = workspace.unfold(text, workspace.template("cuda-kernel"))
+    harness.expect({ files["model_new.py"], files["model.py"] }, { text })
+    harness.expect(workspace.fold(files), text)
+    -- As commands, the task beside it.
+    local path = folder "foreign"
+    write(path .. "/solution.py", text)
+    write(path .. "/task.py", TASK:format(3))
+    local suite = require "commands.suite"
+    harness.expect(suite.run { "workspace", path .. "/solution.py", path .. "/ws", "--task", path .. "/task.py" }, 0)
+    harness.expect(fs.read(path .. "/ws/model.py"), TASK:format(3))
+    harness.expect(suite.run { "single", path .. "/ws", path .. "/back.py" }, 0)
+    harness.expect(fs.read(path .. "/back.py"), text)
+  end,
+
   a_workspace_that_cannot_become_one_file_says_why = function()
     local files = multi_kernel()
     files["model_new.py"] = nil
