@@ -41,11 +41,48 @@ def kernel_turn(answers):
     return {"role": "assistant", "content": "The kernel stands."}, "stop"
 
 
-def turn(scenario, messages):
+ACTIVATIONS = ["torch.tanh(x)", "F.gelu(x)", "F.silu(x)", "F.softplus(x)", "torch.sin(x)", "F.elu(x)", "F.mish(x)"]
+LAYER = """Here it is:
+```python
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(512, 512)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return {activation}
+
+
+def get_inputs():
+    return [torch.randn(1024, 512)]
+
+
+def get_init_inputs():
+    return []
+```
+"""
+
+
+def layer_turn(answers, number):
+    """Who composes tasks: refuses at first, then writes a layer, another one each time."""
+    if answers == 0:
+        return {"role": "assistant", "content": "I would rather not."}, "stop"
+    return {"role": "assistant", "content": LAYER.replace("{activation}", ACTIVATIONS[number // 2 % len(ACTIVATIONS)])}, "stop"
+
+
+def turn(scenario, messages, number=0):
     """What the model says next: two calls at once, a command, the end."""
     answers = sum(message["role"] == "assistant" for message in messages)
     if scenario == "kernel":
         return kernel_turn(answers)
+    if scenario == "layer":
+        return layer_turn(answers, number)
     if scenario == "length":
         return {"role": "assistant", "content": "a half sen"}, "length"
     if answers == 0:
@@ -126,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wrong:
             self.reply(400, {"error": {"message": wrong}})
             return
-        message, finish = turn(scenario, body["messages"])
+        message, finish = turn(scenario, body["messages"], number)
         if body.get("stream"):
             self.stream(scenario, number, message, finish)
         else:
