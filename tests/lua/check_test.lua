@@ -6,9 +6,74 @@ local health = require "suites.health"
 local judge = require "khost.judge"
 local json = require "khost.json"
 local load = require "suites.load"
+local machine = require "khost.machine"
 local report = require "suites.report"
 
 local OPTIONS = { memory_mb = 1024, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 20, jobs = 2 }
+
+-- Who may use a device when, with processes that use none.
+local TURNS = [[
+import fcntl, os, sys, tempfile, time, types
+sys.modules["torch"] = types.ModuleType("torch")
+sys.path.insert(0, sys.argv[1])
+import check_device as device
+device.FOLDER = tempfile.mkdtemp()
+record = device.FOLDER + "/record"
+out = os.open(record, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+def note(text):
+    os.write(out, (text + "\n").encode())
+
+def noted():
+    return open(record).read().split()
+
+def until(condition):
+    while not condition():
+        time.sleep(0.01)
+
+def process(work):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    return pid
+
+def at_work():
+    with device.together():
+        note("begin")
+        until(lambda: os.path.exists(device.FOLDER + "/end"))
+        note("end")
+
+def times():
+    with device.alone() as got:
+        note("time" if got else "disturbed")
+        time.sleep(0.05)
+        note("timed")
+
+def comes():
+    with device.together():
+        note("new")
+
+def wished():
+    with open(device.FOLDER + "/device.wish", "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+pids = [process(at_work)]
+until(lambda: "begin" in noted())
+pids += [process(times), process(times)]
+until(wished)
+pids.append(process(comes))
+time.sleep(0.3)
+early = noted()
+open(device.FOLDER + "/end", "w").close()
+for pid in pids:
+    os.waitpid(pid, 0)
+print(" ".join(early), "|", " ".join(noted()[1:]))
+]]
 
 local function expectation(source)
   local name, detail = assert(source:match("^# expect: ([^\n]+)")):match("^([%w_]+):? ?(.*)$")
@@ -119,6 +184,14 @@ return {
     harness.expect(checking.facts(fake, "x", OPTIONS), { structure = {} })
     local gone = { request = function() return nil, "the judge died", "gone" end }
     harness.expect(checking.facts(gone, "x", OPTIONS).failure.code, "died")
+  end,
+
+  on_a_device_nobody_begins_while_somebody_wishes_to_time_and_those_who_time_are_alone = function()
+    local path = (fs.env("TMPDIR") or "/tmp") .. "/khost-check-turns.py"
+    assert(fs.write(path, TURNS))
+    local done = assert(machine.run({ fs.env("KHOST_PYTHON") or "python3", "-I", path,
+      fs.root() .. "/sandbox/judge/python" }, { timeout_s = 60 }))
+    harness.expect((done.output:gsub("%s+$", "")), "begin | end time timed time timed new")
   end,
 
   a_question_names_stages_and_limits = function()
