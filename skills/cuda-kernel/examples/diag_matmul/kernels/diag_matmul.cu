@@ -1,12 +1,14 @@
-// diag(A) @ B scales the rows of B: no matrix product is left, only one pass over memory. A thread moves 2 x 16 bytes,
-// a block stays within a row, and neither side is worth keeping in a cache.
+// diag(A) @ B scales the rows of B: no matrix product is left, only one pass over memory. A thread moves 2 x
+// 16 bytes, so two loads are under way at once, and a block stays within a row. Nothing is read twice; yet
+// loads and stores that say so (__ldcs, __stcs) took 34.5 us on an H200 where plain ones took 31.5.
 #include "khost.h"
 
 constexpr int kThreads = 256;
 constexpr int kVectors = 2;
 
-__global__ void __launch_bounds__(kThreads) scale_rows(const float* __restrict__ A, const float4* __restrict__ B,
-                                                       float4* __restrict__ out, int cols4) {
+__global__ void __launch_bounds__(kThreads)
+    scale_rows(const float* __restrict__ A, const float4* __restrict__ B, float4* __restrict__ out,
+               int cols4) {
   const float a = __ldg(A + blockIdx.y);
   const int64_t row = blockIdx.y * int64_t{cols4};
   const int first = blockIdx.x * kThreads * kVectors + threadIdx.x;
@@ -15,19 +17,20 @@ __global__ void __launch_bounds__(kThreads) scale_rows(const float* __restrict__
   for (int i = 0; i < kVectors; i++) {
     const int c = first + i * kThreads;
     if (c < cols4) {
-      v[i] = __ldcs(B + row + c);
+      v[i] = __ldg(B + row + c);
     }
   }
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
     const int c = first + i * kThreads;
     if (c < cols4) {
-      __stcs(out + row + c, make_float4(a * v[i].x, a * v[i].y, a * v[i].z, a * v[i].w));
+      out[row + c] = make_float4(a * v[i].x, a * v[i].y, a * v[i].z, a * v[i].w);
     }
   }
 }
 
-extern "C" int diag_matmul(const float* A, const float* B, float* out, int64_t n, int64_t cols, khost::stream* stream) {
+extern "C" int diag_matmul(const float* A, const float* B, float* out, int64_t n, int64_t cols,
+                           khost::stream* stream) {
   // cols is that of the first input, which has one dimension: as many rows as it has elements.
   const int64_t rows = cols;
   const int cols4 = static_cast<int>(n / rows / 4);
