@@ -16,6 +16,7 @@ from candidate_policy import Refused, Watch, line_of_traceback
 from device_memory import load_library, load_profiler, region
 from manifest import Layout, leaves, over_region
 
+PREPARED, READY = 0xfffffffe, 1  # acknowledged after the halves of the set-up (cuda_turn.h)
 WRONG, REFUSED = 1, 2   # status of a call or of the set-up
 ALIGNMENT = 64          # what a storage must have (sandbox/abi/manifest.h)
 PR_SET_DUMPABLE = 4
@@ -133,14 +134,15 @@ class Stage:
         self.library.khost_message(self.page, text.encode(errors="replace")[:1900])
         self.library.khost_ack(self.page, seq, status)
 
-    def set_up(self):
+    def prepare(self):
+        """Nothing of the candidate runs."""
         torch.cuda.init()
         torch.zeros(1, device="cuda")
         self.on_device = self.library.khost_gpu_page(self.page)
         if not self.on_device:
             raise RuntimeError("the control page cannot be shared with the device")
         sizes = self.request["bytes"]
-        inputs, state = (region(self.library, fd, size) for fd, size in zip(self.fds[2:4], sizes[:2]))
+        self.inputs, self.state = (region(self.library, fd, size) for fd, size in zip(self.fds[2:4], sizes[:2]))
         if sizes[2]:
             # What is cached came from elsewhere; from here on memory is the judge's.
             torch.cuda.empty_cache()
@@ -148,8 +150,10 @@ class Stage:
             self.arena = self.library.khost_arena_open(self.fds[4], self.size)
             if not self.arena:
                 raise RuntimeError("the judge's memory cannot be mapped")
+
+    def load(self):
         self.request["built"] = {key: self.fds[5 + place] for place, key in enumerate(self.request["keys"])}
-        self.step = make_step(self.request, inputs, state)
+        self.step = make_step(self.request, self.inputs, self.state)
         torch.cuda.synchronize()
         gc.collect()
         gc.freeze()
@@ -209,11 +213,14 @@ def run(request, fds):
     """Never returns. `fds`: control page, report, inputs, state, arena, the extensions in the order of `keys`, and with
     "profile" the profiler's page."""
     stage = Stage(request, fds)
-    try:
-        stage.set_up()
-    except BaseException as error:
-        stage.fail(1, error)
-        os._exit(3)
-    stage.library.khost_ack(stage.page, 1, 0)
+    for half, acknowledged in ((stage.prepare, PREPARED), (stage.load, READY)):
+        if acknowledged == READY and not stage.library.khost_wait_go(stage.page, READY):
+            os._exit(0)
+        try:
+            half()
+        except BaseException as error:
+            stage.fail(acknowledged, error)
+            os._exit(3)
+        stage.library.khost_ack(stage.page, acknowledged, 0)
     stage.serve()
     os._exit(0)

@@ -96,7 +96,8 @@ class Stage {
  public:
   explicit Stage(void* page) : page_(*static_cast<ControlPage*>(page)), words_(*device_words(page)) {}
 
-  Status set_up(const Options& options) {
+  // The first half: nothing of the candidate is loaded.
+  Status prepare(const Options& options) {
     if (const auto profile = options.find("--profile"); profile != options.end() && profile->second.size() == 3) {
       const std::vector<std::string>& words = profile->second;
       profiler_.open(std::atoi(words[0].c_str()), words[1].c_str(), words[2].c_str());  // before the device
@@ -110,7 +111,6 @@ class Stage {
         d.stream_create(&stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
       return Failure{"the control page cannot be shared with the device", "host"};
     }
-    Mapped mapped;
     for (const auto& [name, base] : {std::pair{"--inputs", &Mapped::inputs}, {"--state", &Mapped::state},
                                      {"--outputs", &Mapped::outputs}}) {
       const std::vector<std::string>& words = options.at(name);
@@ -122,17 +122,17 @@ class Stage {
       if (!memory) {
         return memory.failure();
       }
-      mapped.*base = reinterpret_cast<std::byte*>(memory->base);
+      mapped_.*base = reinterpret_cast<std::byte*>(memory->base);
     }
     Result<Plan> plan = read_plan(std::atoi(options.at("--plan")[0].c_str()));
     if (!plan) {
       return plan.failure();
     }
-    if (wants_handles(*plan)) {
-      if (Status status = open_handles(handles_, stream_); !status) {
-        return status;
-      }
-    }
+    plan_ = std::move(*plan);
+    return wants_handles(plan_) ? open_handles(handles_, stream_) : ok();
+  }
+
+  Status load(const Options& options) {
     const std::string& where = options.at("--library")[0];
     const bool number = std::all_of(where.begin(), where.end(), [](unsigned char c) { return std::isdigit(c); });
     void* library = dlopen(number ? ("/proc/self/fd/" + where).c_str() : where.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -141,11 +141,11 @@ class Stage {
       return Failure{std::string("the library does not load: ") + (why != nullptr ? why : "unknown error"),
                      "bad_input"};
     }
-    Player::Options player{library, dlsym, mapped};
+    Player::Options player{library, dlsym, mapped_};
     player.stream = stream_;
     player.handles = &handles_;
     player.allocate = device_memory;
-    Result<Player> prepared = Player::prepare(*plan, player);
+    Result<Player> prepared = Player::prepare(plan_, player);
     if (!prepared) {
       return prepared.failure();
     }
@@ -210,6 +210,8 @@ class Stage {
   CUdeviceptr page_on_device_ = 0;
   CUstream stream_ = nullptr;
   Handles handles_;
+  Mapped mapped_;
+  Plan plan_;
   std::unique_ptr<Player> player_;
   profiler::Injected profiler_;
 };
@@ -242,7 +244,16 @@ int run(int argc, char** argv) {
   }
   Stage stage(page);
   auto& control = *static_cast<ControlPage*>(page);
-  if (const Status status = stage.set_up(options); !status) {
+  if (const Status status = stage.prepare(options); !status) {
+    set_message(control, status.failure().message.c_str());
+    acknowledge(control, kPrepared, 1);
+    return 3;
+  }
+  acknowledge(control, kPrepared, 0);
+  if (!wait_go(control, kReady)) {
+    return 0;
+  }
+  if (const Status status = stage.load(options); !status) {
     set_message(control, status.failure().message.c_str());
     acknowledge(control, kReady, 1);
     return 3;

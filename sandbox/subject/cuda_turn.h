@@ -4,12 +4,18 @@
 //   queued  the subject enqueues "wait for device_go", the launches, "write device_ack", and acknowledges by `done`
 //           that all of it stands in the queue; then it is stopped, and nothing of it but the device runs.
 //
+// A set-up has two halves. In the first nothing of the candidate runs: the context, the judge's memory. The subject
+// acknowledges it by kPrepared and waits until `go` is kReady; then it loads the candidate and acknowledges kReady. So it
+// can be started ahead while others are timed.
+//
 // The page is registered with CUDA on both sides. Device words have a cache line each.
 #pragma once
 
 #include "sandbox/subject/turn.h"
 
 namespace khost::sandbox {
+
+inline constexpr std::uint32_t kPrepared = 0xfffffffeu;  // `done` after the first half
 
 enum class Form : std::uint32_t { direct = 0, queued = 1 };
 

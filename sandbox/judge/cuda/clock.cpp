@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "sandbox/judge/statistics.h"
-#include "sandbox/subject/cuda_turn.h"
 
 namespace khost::judge::gpu {
 

@@ -12,6 +12,7 @@
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/kernels.h"
 #include "sandbox/judge/zygote.h"
+#include "sandbox/subject/cuda_turn.h"
 
 namespace khost::judge::gpu {
 
@@ -55,8 +56,11 @@ class GpuClock {
   GpuClock(const GpuClock&) = delete;
   GpuClock& operator=(const GpuClock&) = delete;
 
-  // Waits for the set-up's acknowledgement; then the subject stands.
-  Window ready(double timeout_s) { return run(sandbox::kReady, timeout_s, false); }
+  // Waits for the first half of the set-up, in which nothing of the candidate runs (cuda_turn.h); then the subject stands.
+  // May be left out.
+  Window prepared(double timeout_s) { return run(sandbox::kPrepared, timeout_s, false); }
+  // Lets it load the candidate, and waits for the set-up's acknowledgement; then the subject stands.
+  Window ready(double timeout_s) { return run(sandbox::kReady, timeout_s, true); }
   void stop();
   // One call at once: checked, not timed. The subject stands before and after.
   Window direct(double timeout_s);

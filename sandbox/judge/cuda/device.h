@@ -79,6 +79,7 @@ class Device {
   int multiprocessors() const { return multiprocessors_; }
   const std::string& name() const { return name_; }
   const std::string& architecture() const { return architecture_; }  // sm_90
+  std::size_t bytes() const { return total_bytes_; }
   const Access& access() const { return access_; }
   // Larger than the L2 cache, to push everything else out of it.
   const Memory& scrub() const { return scrub_; }

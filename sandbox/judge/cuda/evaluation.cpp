@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "host/base/lease.h"
 #include "sandbox/judge/planning.h"
 #include "sandbox/judge/service.h"
 
@@ -10,6 +9,8 @@ namespace khost::judge::gpu {
 namespace {
 
 using Steady = std::chrono::steady_clock;
+
+constexpr double kPatience_s = 20;  // of a start, for those that are timed
 
 double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
 
@@ -20,57 +21,81 @@ Result<Json> Evaluation::run() {
     return Failure{"evaluate needs files", "bad_input"};
   }
   files_ = candidate_files(request_["files"]);
-  struct Step {
-    const char* name;
-    bool (Evaluation::*run)();
-    bool on_device;
-  };
-  const bool measured = wants_times(request_, purpose_);
   Result<Lease> lease = Lease::open(gpu_.lease_path_);
   if (!lease) {
     verdict_.fail("void", "task", "lease", lease.failure().message);
     return answer();
   }
-  bool passed = true;
+  const bool measured = wants_times(request_, purpose_);
+  const bool profiled = purpose_ == Purpose::profile && request_.value("kernels", true);
+  Right right(gpu_);
   for (const Step& step :
-       {Step{"task", &Evaluation::open_task, true}, Step{"build", &Evaluation::build_kernels, false},
-        Step{"plan", &Evaluation::make_plan, false}, Step{"verify", &Evaluation::verify, true},
-        Step{"time", &Evaluation::time, true}, Step{"profile", &Evaluation::profile, true}}) {
-    if (step.run == &Evaluation::time && !measured) {
-      break;
+       {Step{"task", "task", &Evaluation::open_task, Hold::device, true},
+        Step{"build", "build", &Evaluation::build_kernels, Hold::nothing, true},
+        Step{"plan", "plan", &Evaluation::make_plan, Hold::nothing, true},
+        Step{"start", "verify", &Evaluation::start_first, Hold::lease, true},
+        Step{"verify", "verify", &Evaluation::verify, Hold::device, true},
+        Step{"time", "time", &Evaluation::time, Hold::device_alone, measured},
+        Step{"start", "time", &Evaluation::start_others, Hold::lease, measured},
+        Step{"brackets", "time", &Evaluation::brackets, Hold::device_alone, measured},
+        Step{"profile", "profile", &Evaluation::profile, Hold::device_alone, profiled}}) {
+    const bool close = step.run == &Evaluation::start_others || step.run == &Evaluation::brackets;
+    if (!step.wanted || (close && close_.empty())) {
+      continue;
     }
-    if (step.run == &Evaluation::profile && (purpose_ != Purpose::profile || !request_.value("kernels", true))) {
-      break;
-    }
-    const bool alone = step.run == &Evaluation::time || step.run == &Evaluation::profile;
-    std::unique_lock right(gpu_.mutex_, std::defer_lock);
-    if (step.on_device) {
-      right.lock();
-    }
-    const auto begin = Steady::now();
-    verdict_.stage = step.name;
-    if (step.on_device) {
-      // Verification leaves the device to others' shared work; timing needs it alone.
-      const Lease::Guard guard = lease->acquire(alone ? Lease::Mode::exclusive : Lease::Mode::shared);
-      const auto held = Steady::now();
-      const Status opened = gpu_.open();
-      passed = opened ? (this->*step.run)() : void_for(step.name, opened.failure());
-      if (!passed || step.run == &Evaluation::time || (!measured && step.run == &Evaluation::verify)) {
-        subject_.reset();
-      }
-      if (step.run == &Evaluation::time) {
-        verdict_.evidence["exclusive_s"] = since(held);
-      }
-    } else {
-      passed = (this->*step.run)();
-    }
-    verdict_.wall_s[step.name] = since(begin);
-    if (!passed) {
+    verdict_.stage = step.stage;
+    if (!run_step(step, right, *lease)) {
       return answer();
     }
   }
   verdict_.status = "ok";
   return answer();
+}
+
+// Verification leaves the device to others' shared work; timing needs it alone. The right to the device is kept from
+// verification to timing, so that no loaded candidate lives while another one is timed.
+bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
+  const auto asked = Steady::now();
+  auto held = asked;
+  const bool on_device = step.hold == Hold::device || step.hold == Hold::device_alone;
+  if (on_device) {
+    right.take();
+  } else {
+    right.give_back();
+  }
+  if (step.hold == Hold::lease) {
+    gpu_.order_.let_pass(kPatience_s);
+  }
+  bool passed = false;
+  if (step.hold == Hold::nothing) {
+    passed = (this->*step.run)();
+  } else {
+    const Lease::Guard guard =
+        lease.acquire(step.hold == Hold::device_alone ? Lease::Mode::exclusive : Lease::Mode::shared);
+    held = Steady::now();
+    const Status opened = on_device ? gpu_.open() : device_->attach();
+    if (!opened) {
+      passed = void_for(step.stage, opened.failure());
+    } else if (on_device && device_ && gpu_.device_.get() != device_) {
+      passed = void_for(step.stage, Failure{"the GPU was lost under another candidate", "device"});
+    } else {
+      passed = (this->*step.run)();
+    }
+    const bool over = step.run == &Evaluation::time || step.run == &Evaluation::brackets;
+    if (!passed || over || (step.run == &Evaluation::verify && !wants_times(request_, purpose_))) {
+      subject_.reset();
+    }
+    if (!passed || step.run == &Evaluation::brackets) {
+      gpu_.ahead_ -= static_cast<int>(ahead_.size());
+      ahead_.clear();  // ending a process disturbs whoever is timed
+    }
+    if (over) {
+      verdict_.evidence["exclusive_s"] = exclusive_s_ += since(held);
+    }
+  }
+  verdict_.wall_s["wait"] += std::chrono::duration<double>(held - asked).count();
+  verdict_.wall_s[step.name] += since(held);
+  return passed;
 }
 
 bool Evaluation::void_for(const char* stage, const Failure& failure) {
@@ -79,6 +104,7 @@ bool Evaluation::void_for(const char* stage, const Failure& failure) {
 }
 
 bool Evaluation::open_task() {
+  device_ = gpu_.device_.get();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
   if (!task) {
     return void_for("task", task.failure());

@@ -1,12 +1,14 @@
 // One evaluation on the GPU from files to verdict; single use, one thread.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "host/base/lease.h"
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
@@ -22,6 +24,9 @@ inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is 
 class Evaluation {
  public:
   Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
+  ~Evaluation() { gpu_.ahead_ -= static_cast<int>(ahead_.size()); }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
   Result<Json> run();
 
  private:
@@ -30,11 +35,43 @@ class Evaluation {
   bool make_plan();
   bool verify();
   bool time();
+  bool brackets();
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(const char* stage, const Failure& failure);
-  std::unique_ptr<Candidate> fresh(const char* stage);
+  enum class Hold { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
+  struct Step {
+    const char* name;
+    const char* stage;
+    bool (Evaluation::*run)();
+    Hold hold;
+    bool wanted;
+  };
+  // The right to use the device, and the claim to it.
+  struct Right {
+    explicit Right(Gpu& gpu) : claim(gpu.order_), lock(gpu.mutex_, std::defer_lock) {}
+    void take() {
+      claim.take();
+      if (!lock) {
+        lock.lock();
+      }
+    }
+    void give_back() {
+      if (lock) {
+        lock.unlock();
+      }
+      claim.drop();
+    }
+    Precedence::Claim claim;
+    std::unique_lock<std::mutex> lock;
+  };
+  bool run_step(const Step& step, Right& right, Lease& lease);
+  // Subjects whose set-up is half done, so that nothing of the candidate is loaded: without the right to the device.
+  bool start_first();
+  bool start_others();
+  void start_ahead(std::size_t count);
+  std::unique_ptr<Candidate> fresh(const char* stage);  // one of these, or a new one
   bool choose_subject();
   bool build_extensions();
   bool take_home();
@@ -42,7 +79,8 @@ class Evaluation {
   Status calibrate_python();
   bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
   bool warm(Candidate& subject, const char* stage);
-  bool candidate_block(Candidate& subject, std::vector<double>& samples);
+  // `most` windows, or one for each timed set when it is 0.
+  bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
   enum class Process { fresh, resident };
   Result<double> baseline_block(const std::string& kind, Process process);
   void measure_baseline(const std::string& kind);
@@ -50,7 +88,7 @@ class Evaluation {
   Json answer() const;             // the verdict; for an agent with a text
   std::string verify_text() const;
   std::string profile_text() const;
-  bool decide_on(const std::string& kind, const std::vector<double>& samples);
+  void compare_with(const std::string& kind, const std::vector<double>& samples);
 
   Gpu& gpu_;
   const Json& request_;
@@ -65,7 +103,12 @@ class Evaluation {
   std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
   sandbox::Plan plan_;
   std::vector<Tolerance> tolerance_;
+  Device* device_ = nullptr;  // as it was when the task was opened
   std::unique_ptr<Candidate> subject_;
+  std::deque<std::unique_ptr<Candidate>> ahead_;
+  std::size_t blocks_ = 0;          // of the candidate; each begins with another set
+  std::vector<std::string> close_;  // baselines that one block did not settle
+  double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
   double longest_call_s_ = 0;  // of the verification, by the host's clock
   std::vector<double> openings_;  // what each opening took longer than with nobody on the device

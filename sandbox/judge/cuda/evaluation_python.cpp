@@ -173,10 +173,10 @@ bool Evaluation::take_home() {
 
 Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
-    return Candidate::start(*gpu_.device_, task_->session.get(), plan_, built_.path, profiling);
+    return Candidate::start(*device_, task_->session.get(), plan_, built_.path, profiling);
   }
   Result<std::unique_ptr<PythonCandidate>> started =
-      PythonCandidate::start(*gpu_.device_, task_->session.get(), *home_, program_, profiling);
+      PythonCandidate::start(*device_, task_->session.get(), *home_, program_, profiling);
   if (!started) {
     return started.failure();
   }
@@ -188,7 +188,7 @@ Status Evaluation::calibrate_python() {
   if (!python_ || gpu_.cost_.candidate_s > 0) {
     return ok();
   }
-  Result<std::unique_ptr<PythonCandidate>> empty = PythonCandidate::start(*gpu_.device_, nullptr, *home_, {});
+  Result<std::unique_ptr<PythonCandidate>> empty = PythonCandidate::start(*device_, nullptr, *home_, {});
   if (!empty) {
     return empty.failure();
   }

@@ -15,6 +15,8 @@ constexpr double kBaselineTimeout = 60;
 constexpr int kBaselineProcesses = 3;
 constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
 constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
+constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
+constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for its
 // first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than 4.
 constexpr double kResident_s = 2.2e-3;
@@ -32,15 +34,16 @@ std::string ending(const Turn& turn) {
 
 }  // namespace
 
-bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples) {
+bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most) {
   const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
   // A verdict's call has a set of its own; an agent's profile goes round its few sets.
   const bool secret = purpose_ == Purpose::verdict;
   const std::size_t timed = batch_->sets.size() - verified_;
-  const std::size_t wanted = secret ? timed : kVisibleCalls;
+  const std::size_t wanted = !secret ? kVisibleCalls : most > 0 ? std::min(most, timed) : timed;
+  const std::size_t first = blocks_++ * kBracketCalls;
   int busy = 0, calls = 0;
   for (std::size_t call = 0; call < wanted; call++) {
-    const std::size_t i = verified_ + call % timed;
+    const std::size_t i = verified_ + (first + call) % timed;
     Turn turn = subject.queued(*batch_, i, timeout);
     if (turn.lost) {
       verdict_.fail("crash", "time", "device", "the GPU did not come back while the candidate ran");
@@ -96,8 +99,11 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   }
   std::vector<double> seconds;
   const std::size_t sets = batch_->sets.size();
-  for (std::size_t i = 0; i < std::max(sets, kWarmUps + kVisibleCalls); i++) {
-    const bool warming = i < kWarmUps;
+  const std::size_t warm_ups = process == Process::fresh ? kWarmUps : kBracketWarmUps;
+  const std::size_t calls =
+      process == Process::fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
+  for (std::size_t i = 0; i < calls; i++) {
+    const bool warming = i < warm_ups;
     Turn turn;
     if (warming && process == Process::fresh) {
       turn.window = kept->direct(*batch_, i % sets, kBaselineTimeout);
@@ -157,44 +163,68 @@ Status Evaluation::calibrate() {
   return ok();
 }
 
-bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& samples) {
+// What one block of the candidate says against a baseline; what it does not settle is left to brackets.
+void Evaluation::compare_with(const std::string& kind, const std::vector<double>& samples) {
   const Session& session = *task_->session;
   const auto found = session.baselines.find(kind);
   if (found == session.baselines.end()) {
     verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
-    return true;
+    return;
   }
   const double slack = gpu_.cost_.slack_s;
   verdict_.times[kind + "_s"] = found->second.seconds;
   verdict_.speedup[kind] = found->second.seconds / median(samples);
   if (purpose_ == Purpose::profile) {
-    return true;  // brackets decide a verdict; an agent sees the times
+    return;  // brackets decide a verdict; an agent sees the times
   }
-  if (found->second.seconds < kResolved * slack) {
-    verdict_.faster[kind] = false;
+  const bool resolved = found->second.seconds >= kResolved * slack;
+  const std::optional<bool> faster =
+      resolved ? clear_case(found->second, samples, slack) : std::optional(false);
+  verdict_.faster[kind] = faster.value_or(false);
+  if (!resolved) {
     verdict_.evidence["unresolved"].push_back(kind);
-    return true;
+  } else {
+    verdict_.evidence["brackets"][kind] = Json::array();
   }
-  std::optional<bool> faster = clear_case(found->second, samples, slack);
-  std::vector<double> brackets;
-  Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
-  while (!faster && before && brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
+  if (!faster) {
+    close_.push_back(kind);
+  }
+}
+
+// Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on: a block of the
+// candidate stands in a bracket of each baseline.
+bool Evaluation::brackets() {
+  struct Open {
+    std::string kind;
+    double before;
+    std::vector<double> brackets;
+  };
+  std::vector<Open> open;
+  for (const std::string& kind : close_) {
+    if (Result<double> before = baseline_block(kind, Process::resident)) {
+      open.push_back({kind, *before, {}});
+    }
+  }
+  for (int i = 0; i < kMostBrackets && !open.empty(); i++) {
     std::unique_ptr<Candidate> again = fresh("time");
     std::vector<double> block;
-    if (!again || !warm(*again, "time") || !candidate_block(*again, block)) {
+    if (!again || !warm(*again, "time") || !candidate_block(*again, block, kBracketCalls)) {
       return false;
     }
     again.reset();
-    Result<double> after = baseline_block(kind, Process::resident);
-    if (!after) {
-      break;
+    for (auto one = open.begin(); one != open.end();) {
+      Result<double> after = baseline_block(one->kind, Process::resident);
+      std::optional<bool> faster;
+      if (after) {
+        one->brackets.push_back(bracket(one->before, median(block), *after, gpu_.cost_.slack_s));
+        one->before = *after;
+        faster = decide(one->brackets);
+        verdict_.faster[one->kind] = faster.value_or(false);
+        verdict_.evidence["brackets"][one->kind] = one->brackets;
+      }
+      one = after && !faster ? one + 1 : open.erase(one);
     }
-    brackets.push_back(bracket(*before, median(block), *after, slack));
-    faster = decide(brackets);
-    before = after;
   }
-  verdict_.faster[kind] = faster.value_or(false);
-  verdict_.evidence["brackets"][kind] = brackets;
   return true;
 }
 
@@ -241,9 +271,7 @@ bool Evaluation::time() {
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
   for (const std::string& kind : kinds) {
-    if (!decide_on(kind, samples)) {
-      return false;
-    }
+    compare_with(kind, samples);
   }
   verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
   verdict_.evidence["opening_extra_s"] = median(openings_);

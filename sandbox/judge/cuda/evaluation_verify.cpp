@@ -1,4 +1,6 @@
 // Calls on sets at once, and what is wrong with what they returned.
+#include <algorithm>
+
 #include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
 
@@ -7,11 +9,63 @@ namespace {
 
 constexpr double kSetUpTimeout = 20;
 constexpr double kCallTimeout = 5;
+constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
+constexpr int kMostAhead = 16;            // of all candidates; a context takes half a gigabyte
+constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
 
 }  // namespace
 
+bool Evaluation::start_first() {
+  start_ahead(1);
+  return true;
+}
+
+// Processes of one candidate in Python are not apart from each other: there none is started while another one lives.
+bool Evaluation::start_others() {
+  if (!python_) {
+    start_ahead(kStartedAhead);
+  }
+  return true;
+}
+
+// What cannot be started now - another candidate may hold all of the device's memory - is started when its turn has come,
+// and what is wrong is said then.
+void Evaluation::start_ahead(std::size_t count) {
+  const Layouts& layouts = task_->session->layouts();
+  const std::size_t bytes = layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes;
+  if (bytes > device_->bytes() / kShareAhead) {
+    return;
+  }
+  for (std::size_t i = 0; i < count; i++) {
+    if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
+      gpu_.ahead_--;
+      break;
+    }
+    Result<std::unique_ptr<Candidate>> started = start_candidate();
+    if (!started) {
+      gpu_.ahead_--;
+      break;
+    }
+    ahead_.push_back(std::move(*started));
+  }
+  for (auto& subject : ahead_) {
+    const Window window = subject->prepared(kSetUpTimeout);
+    if (window.end != Window::End::done || window.status != 0) {
+      subject.reset();
+    }
+  }
+  const auto failed = std::remove(ahead_.begin(), ahead_.end(), nullptr);
+  gpu_.ahead_ -= static_cast<int>(ahead_.end() - failed);
+  ahead_.erase(failed, ahead_.end());
+}
+
 std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
-  Result<std::unique_ptr<Candidate>> subject = start_candidate();
+  const bool waiting = !ahead_.empty();
+  Result<std::unique_ptr<Candidate>> subject = waiting ? std::move(ahead_.front()) : start_candidate();
+  if (waiting) {
+    ahead_.pop_front();
+    gpu_.ahead_--;
+  }
   if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
     verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
     return nullptr;

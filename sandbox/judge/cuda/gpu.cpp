@@ -9,7 +9,8 @@ namespace khost::judge::gpu {
 namespace {
 
 constexpr std::size_t kMostTasks = 8;
-constexpr std::size_t kMostResidents = 2;
+constexpr std::size_t kMostResidents = 6;  // tasks whose baselines stay: starting a compiled one again takes seconds
+constexpr std::size_t kMostSets = 2;       // tasks whose sets stay: each up to a quarter of the device
 
 // The sets of one task; those of the tasks before it are given up when the device is full.
 std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
@@ -40,7 +41,7 @@ Gpu::~Gpu() {
 Status Gpu::open() {
   if (device_ && device_->lost()) {
     tasks_.clear();
-    device_.reset();
+    lost_.push_back(std::move(device_));
     cudaDeviceReset();
     cost_ = {};
   }
@@ -109,8 +110,10 @@ Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
   }
   std::size_t place = 0;
   for (const auto& task : tasks_) {
-    if (place++ >= kMostResidents) {
+    if (place >= kMostResidents) {
       task->residents.clear();
+    }
+    if (place++ >= kMostSets) {
       task->session->forget_sets();
     }
   }

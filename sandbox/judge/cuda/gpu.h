@@ -2,14 +2,17 @@
 // clock. Jobs build and plan side by side; one at a time uses the device. Any thread.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/precedence.h"
 #include "sandbox/judge/cuda/spares.h"
 #include "sandbox/judge/cuda/subject.h"
 #include "sandbox/judge/session.h"
@@ -70,7 +73,10 @@ class Gpu {
   std::string lease_path_;
   Spares& spares_;    // never ends: its threads do not
   std::mutex mutex_;  // the right to use the device
+  Precedence order_;
   std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
+  std::atomic<int> ahead_{0};                  // subjects that were started ahead and wait
   std::unique_ptr<Zygote> zygote_;
   std::list<std::shared_ptr<Task>> tasks_;
   GpuCost cost_;

@@ -33,6 +33,8 @@ class Candidate {
   // Lays out what is compared with which set. Call once, before a call.
   virtual Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
 
+  // The halves of its set-up, as the clock says; the first may be left out.
+  Window prepared(double timeout_s) { return clock_->prepared(timeout_s); }
   Window ready(double timeout_s) { return clock_->ready(timeout_s); }
   // The output is poisoned, the set is revealed, the plan is played.
   virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
