@@ -13,11 +13,12 @@ local stack = require "synthesis.stack"
 local composing = {}
 
 composing.PORTION = 128
-local PORTION_SECONDS, ALONE_SECONDS = 300, 60
+-- Of the wall clock; what computes for ever is ended by its own processor time (crawl.py).
+local PROBE_SECONDS = 300
 
-local function asked(process, sources, target, seconds)
+local function asked(process, sources, target)
   local answer, message = process:request("crawl", { request = { probe = json.list(sources) }, target = target,
-    timeout_s = seconds })
+    timeout_s = PROBE_SECONDS })
   return answer and answer.probed, message
 end
 
@@ -28,14 +29,14 @@ end
 ---@return fun(sources: string[]): table[]
 function composing.probe(process, target)
   return function(sources)
-    local facts, message = asked(process, sources, target, PORTION_SECONDS)
+    local facts, message = asked(process, sources, target)
     if facts then
       return facts
     end
     log.warn("shapes_asked_for_alone", { sources = #sources, message = message })
     facts = {}
     for index, source in ipairs(sources) do
-      local one, why = asked(process, { source }, target, ALONE_SECONDS)
+      local one, why = asked(process, { source }, target)
       facts[index] = one and one[1] or { error = why }
     end
     return facts
@@ -64,7 +65,8 @@ function composing.sized(tasks, probe, budget, jobs)
   local fitting = {}
   for index, facts in ipairs(stack.probe_all(probe, tasks, jobs)) do
     local task = tasks[index]
-    local from, to, inside = task.source:find("torch%.randn%(([%d, ]+)%)", task.source:find("def get_inputs", 1, true) or 1)
+    local inputs = task.source:find("def get_inputs", 1, true) or 1
+    local from, to, inside = task.source:find("torch%.randn%(([%d, ]+)%)", inputs)
     if not facts.error and from then
       local size = {}
       for n in inside:gmatch("%d+") do

@@ -282,6 +282,24 @@ return {
     harness.expect({ stop.exit, stop.message }, { 2, "another process is writing " .. folder .. "/work" })
   end,
 
+  a_stack_that_takes_the_answer_from_the_others_is_the_only_one_without_facts = function()
+    local asked = {}
+    local process = { request = function(_, _, question)
+      local sources = question.request.probe
+      asked[#asked + 1] = #sources
+      for _, source in ipairs(sources) do
+        if source == "hangs" then
+          return nil, "a Python child ended", "gone"
+        end
+      end
+      return { probed = probe(sources) }
+    end }
+    local good = "x = torch.rand(4, 4)"
+    local facts = composing.probe(process, "cpu") { good, "hangs", good }
+    harness.expect({ facts[1].elements, facts[2].error, facts[3].elements }, { 16, "a Python child ended", 16 })
+    harness.expect(asked, { 3, 1, 1, 1 })
+  end,
+
   single_layers_are_sized_by_the_budget_too = function()
     local inputs = "class L(nn.Module):\n    pass\n\n\nModel = L\n\n\ndef get_inputs():\n    return [%s]\n"
     local tasks = { { source = inputs:format("torch.randn(8, 128, 512)"), size = { 2, 8, 512 } },
