@@ -13,6 +13,7 @@ local stack = require "synthesis.stack"
 local composing = {}
 
 composing.PORTION = 128
+local LEAST_BATCH = 2  -- of a single layer
 -- Of the wall clock; what computes for ever is ended by its own processor time (crawl.py).
 local PROBE_SECONDS = 300
 
@@ -55,27 +56,40 @@ local function layers(work)
   return found
 end
 
---- Single layers come with a size of their own: they get one by the budget, like stacks. Changes source and size.
+-- A task's file with another size of its input; nil where it draws none by torch.randn.
+local function resizable(task)
+  local inputs = task.source:find("def get_inputs", 1, true) or 1
+  local from, to, inside = task.source:find("torch%.randn%(([%d, ]+)%)", inputs)
+  if not from then
+    return nil
+  end
+  local size, head, tail = {}, task.source:sub(1, from - 1), task.source:sub(to + 1)
+  for n in inside:gmatch("%d+") do
+    size[#size + 1] = tonumber(n)
+  end
+  size[1] = LEAST_BATCH
+  local function written(sizes)
+    return ("%storch.randn(%s)%s"):format(head, table.concat(sizes[1], ", "), tail)
+  end
+  return { task = task, sizes = { size }, written = written, source = written { size } }
+end
+
+--- Single layers come with a size of their own: they get one by the budget, like stacks, from a batch of two upwards.
+--- Changes source and size of those whose shapes can be found.
 ---@async
----@param tasks {source: string, size: integer[]}[]   that draw one input, by torch.randn
+---@param tasks {source: string, size: integer[]}[]
 ---@param probe fun(sources: string[]): table[]
 ---@param budget table
 ---@param jobs? integer
 function composing.sized(tasks, probe, budget, jobs)
-  local fitting = {}
-  for index, facts in ipairs(stack.probe_all(probe, tasks, jobs)) do
-    local task = tasks[index]
-    local inputs = task.source:find("def get_inputs", 1, true) or 1
-    local from, to, inside = task.source:find("torch%.randn%(([%d, ]+)%)", inputs)
-    if not facts.error and from then
-      local size = {}
-      for n in inside:gmatch("%d+") do
-        size[#size + 1] = tonumber(n)
-      end
-      fitting[#fitting + 1] = { task = task, facts = facts, sizes = { size }, written = function(sizes)
-        return ("%storch.randn(%s)%s"):format(task.source:sub(1, from - 1), table.concat(sizes[1], ", "),
-          task.source:sub(to + 1))
-      end }
+  local asked, fitting = {}, {}
+  for _, task in ipairs(tasks) do
+    asked[#asked + 1] = resizable(task)
+  end
+  for index, facts in ipairs(stack.probe_all(probe, asked, jobs)) do
+    if not facts.error then
+      asked[index].facts = facts
+      fitting[#fitting + 1] = asked[index]
     end
   end
   stack.grow(fitting, probe, budget, jobs)
