@@ -126,8 +126,8 @@ class Shrunk(TorchFunctionMode):
             if isinstance(value, (tuple, list, torch.Size)):
                 args[place] = self.size(value)
                 return args
-        if func is not torch.randint and func is not torch.full and args and args[0] == self.batch:
-            args[0] = self.small
+        if func is not torch.randint and func is not torch.full:  # rand(n, m, …): the numbers are the size
+            args = list(self.size(args))
         return args
 
     def size(self, size):
