@@ -6,6 +6,7 @@ local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
+local log = require "khost.log"
 local profiler = require "khost.profiler"
 
 local OPTIONS = {
@@ -76,7 +77,10 @@ local function examine(process, name, folder, source, with_products)
   local profile
   if with_products then
     request.against = "eager"  -- which counts the products
-    profile = profiler.measure(process, request)
+    profile, why = profiler.measure(process, request)
+    if not profile then
+      log.warn("not_profiled", { case = name, why = why })
+    end
   end
   return verdict, row(cells(name, verdict, profile)), profile
 end

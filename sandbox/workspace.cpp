@@ -66,9 +66,9 @@ Status make_folder_of(const std::string& path, mode_t mode, const std::shared_pt
 
 }  // namespace
 
-Workspace::Workspace(Home home, std::shared_ptr<const Rules> rules, std::shared_ptr<const UidLease> uid,
+Workspace::Workspace(std::shared_ptr<const UidLease> uid, Home home, std::shared_ptr<const Rules> rules,
                      Folder folder)
-    : home_(std::move(home)), rules_(std::move(rules)), uid_(std::move(uid)), folder_(std::move(folder)) {}
+    : uid_(std::move(uid)), home_(std::move(home)), rules_(std::move(rules)), folder_(std::move(folder)) {}
 
 std::string Workspace::path() const { return home_.path() + kWorkInHome; }
 
@@ -140,7 +140,8 @@ Result<std::shared_ptr<Workspace>> Workspace::create(const WorkspaceOptions& opt
     return made ? folder.failure() : made.failure();
   }
   std::shared_ptr<const Rules> rules = shared({options.writable, {}, options.bytes, options.most_files});
-  std::shared_ptr<Workspace> workspace(new Workspace(std::move(*home), std::move(rules), uid, std::move(*folder)));
+  std::shared_ptr<Workspace> workspace(
+      new Workspace(std::move(uid), std::move(*home), std::move(rules), std::move(*folder)));
   made = workspace->fill(options);
   return made ? Result<std::shared_ptr<Workspace>>(workspace) : made.failure();
 }

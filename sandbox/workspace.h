@@ -71,7 +71,7 @@ class Workspace {
   std::string path() const;  // on the host
 
  private:
-  // What the workspaces of one template have in common; held once for all of them, since ten thousand may be open.
+  // What the workspaces of one template have in common; held once for all, since ten thousand may be open.
   struct Rules {
     std::vector<std::string> writable;
     std::vector<std::string> read_only;  // first parts of paths
@@ -81,13 +81,13 @@ class Workspace {
   };
   static std::shared_ptr<const Rules> shared(Rules rules);
 
-  Workspace(Home home, std::shared_ptr<const Rules> rules, std::shared_ptr<const UidLease> uid, Folder folder);
+  Workspace(std::shared_ptr<const UidLease> uid, Home home, std::shared_ptr<const Rules> rules, Folder folder);
   Status fill(const WorkspaceOptions& options);
   std::optional<uid_t> owner() const;
 
-  Home home_;  // holds work/ and tmp/
+  std::shared_ptr<const UidLease> uid_;  // given back when the files are gone
+  Home home_;                            // holds work/ and tmp/
   std::shared_ptr<const Rules> rules_;
-  std::shared_ptr<const UidLease> uid_;
   Folder folder_;
 };
 

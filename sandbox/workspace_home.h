@@ -13,8 +13,8 @@ namespace khost::sandbox {
 // it is killed. What others mount is seen as before. To be called while there is one thread.
 void keep_mounts_private();
 
-// A new empty folder for one workspace, on a tmpfs of `bytes` and `most_files` where this process may mount one; removed
-// with the object.
+// A new empty folder for one workspace, on a tmpfs of `bytes` and `most_files` where this process may mount one;
+// removed with the object.
 class Home {
  public:
   static Result<Home> make(size_t bytes, size_t most_files);

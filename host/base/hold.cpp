@@ -15,7 +15,8 @@ Result<Hold> Hold::take(const std::string& path, const std::string& what) {
     return Failure{"cannot open '" + path + "': " + strerror(errno), "io"};
   }
   if (flock(hold.file_, LOCK_EX | LOCK_NB) != 0) {
-    return Failure{"another process is writing " + what, "busy"};
+    return errno == EWOULDBLOCK ? Failure{"another process is writing " + what, "busy"}
+                                : Failure{"cannot lock '" + path + "': " + strerror(errno), "io"};
   }
   return hold;
 }

@@ -1,5 +1,5 @@
-// The only right to write a folder: a lock on a file in it, kept as long as the object lives, also by a process that is
-// killed and not a moment longer.
+// The only right to write a folder: a lock on a file in it, kept as long as the object lives. A process that is killed
+// gives it up at once.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace khost {
 class Hold {
  public:
   Hold() = default;  // holds nothing
-  // Creates the file where there is none. "busy" when another object or process holds it, `what` names what it is for;
-  // "io" when it cannot be opened.
+  // Creates the file where there is none. `what` names what it is for. Codes: "busy" when another object or process
+  // holds it, "io" when it cannot be opened or locked.
   static Result<Hold> take(const std::string& path, const std::string& what);
   Hold(Hold&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   Hold& operator=(Hold&& other) noexcept {

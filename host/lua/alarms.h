@@ -1,4 +1,4 @@
-// Times at which tasks wake, on one timer. A timer of its own with its handler takes half a kilobyte, an entry here takes
+// Times at which tasks wake, on one timer. A timer of its own with its handler takes half a kilobyte, an entry here
 // sixteen bytes: ten thousand episodes sleep at once. Belongs to the loop's thread.
 #pragma once
 

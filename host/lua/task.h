@@ -3,7 +3,7 @@
 // A waiting function takes Resume<R> first and returns at once; whoever ends the work calls done(value) or
 // done.fail(failure), once, from any thread:
 //
-//   void sleep(Resume<std::monostate> done, double seconds);
+//   void open_shell(Resume<ShellPtr> done, WorkspacePtr holder, LuaShellOptions options);
 //
 // The answer is posted to the loop, never resumed inline. A cancelled task is resumed with an error; the late
 // answer then finds a stale ticket and is dropped. A Resume that dies unanswered answers with a failure, so

@@ -134,7 +134,8 @@ std::vector<std::string> glob_paths(std::string pattern) {
 }
 
 Result<std::shared_ptr<Hold>> hold(std::string path) {
-  Result<Hold> taken = Hold::take(path, stdfs::path(path).parent_path().string());
+  std::error_code error;
+  Result<Hold> taken = Hold::take(path, stdfs::absolute(path, error).parent_path().string());
   return taken ? Result<std::shared_ptr<Hold>>(std::make_shared<Hold>(std::move(*taken))) : taken.failure();
 }
 
@@ -152,8 +153,8 @@ void open_fs(lua_State* L) {
   lua_newtable(L);
   lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"),
                lua::def<exists>("exists"), lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"),
-               lua::def<absolute>("absolute"), lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
-               lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
+               lua::def<absolute>("absolute"), lua::def<environment>("env"), lua::def<glob_paths>("glob"),
+               lua::def<hold>("hold"), lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
                lua::def<print_error>("eprint")});
 }
 

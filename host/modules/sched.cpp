@@ -112,8 +112,8 @@ size_t reported(const std::string& report, const std::string& tag) {
   return number == std::string::npos ? 0 : std::stoull(report.substr(number + 6));
 }
 
-// What the whole process has allocated and not freed, scripts' memory and that of all threads included; mallinfo2 knows
-// of the main thread's arena alone.
+// What the whole process has allocated and not freed, scripts' memory and that of all threads included; mallinfo2
+// knows of the main thread's arena alone.
 size_t heap_bytes() {
   char* text = nullptr;
   size_t length = 0;

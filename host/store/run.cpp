@@ -58,7 +58,9 @@ Result<std::string> make_folder(const std::string& root, const std::string& name
   return Failure{"cannot create '" + base + "': too many runs of that name", "io"};
 }
 
-Result<Hold> hold_run(const std::string& folder) { return Hold::take(folder + "/run.lock", "the run '" + folder + "'"); }
+Result<Hold> hold_run(const std::string& folder) {
+  return Hold::take(folder + "/run.lock", "the run '" + folder + "'");
+}
 
 }  // namespace
 

@@ -50,7 +50,8 @@ local Hold = {}
 
 function Hold:release() end
 
---- Locks a file, which is made where there is none. `code` is "busy" while another holds it.
+--- Locks a file, which is made where there is none. The message names its folder; `code` is "busy" while another holds
+--- it, "io" when it cannot be opened.
 ---@param path string
 ---@return khost.Hold|nil, string? message, string? code
 function fs.hold(path) end

@@ -117,7 +117,7 @@ local function mixed(process, count, jobs, names, timed_only)
       end
     end
     bar:add(1)
-  end, { limit = jobs + 1 })
+  end, { limit = jobs + 1, on_failure = "raise" })
   bar:finish()
   local seconds, parts = sched.now() - begin, {}
   for status, number in pairs(by_status) do

@@ -188,6 +188,24 @@ function spec.wait_collects_values_and_failures()
   t.expect({ #failures, failures[1].index }, { 1, 2 })
 end
 
+function spec.sleepers_wake_in_order_also_beside_cancelled_ones()
+  local order, late = {}, {}
+  for i = 1, 200 do late[i] = sched.spawn(function() sched.sleep(60) end) end
+  local function sleeper(seconds)
+    return function()
+      sched.sleep(seconds)
+      order[#order + 1] = seconds
+    end
+  end
+  sched.spawn(sleeper(0.06))  -- each earlier than the first
+  sched.spawn(sleeper(0.02))
+  sched.sleep(0.001)
+  for _, task in ipairs(late) do task:cancel() end
+  sched.spawn(sleeper(0.03))
+  t.eventually(function() return #order == 3 end)
+  t.expect(order, { 0.02, 0.03, 0.06 })
+end
+
 function spec.now_does_not_go_back()
   local before = sched.now()
   sched.sleep(0.002)

@@ -30,15 +30,15 @@ Result<Json> Evaluation::run() {
   const bool profiled = purpose_ == Purpose::profile && request_.value("kernels", true);
   Right right(gpu_);
   for (const Step& step :
-       {Step{"task", "task", &Evaluation::open_task, Hold::device, true},
-        Step{"build", "build", &Evaluation::build_kernels, Hold::nothing, true},
-        Step{"plan", "plan", &Evaluation::make_plan, Hold::nothing, true},
-        Step{"start", "verify", &Evaluation::start_first, Hold::lease, true},
-        Step{"verify", "verify", &Evaluation::verify, Hold::device, true},
-        Step{"time", "time", &Evaluation::time, Hold::device_alone, measured},
-        Step{"start", "time", &Evaluation::start_others, Hold::lease, measured},
-        Step{"brackets", "time", &Evaluation::brackets, Hold::device_alone, measured},
-        Step{"profile", "profile", &Evaluation::profile, Hold::device_alone, profiled}}) {
+       {Step{"task", "task", &Evaluation::open_task, Need::device, true},
+        Step{"build", "build", &Evaluation::build_kernels, Need::nothing, true},
+        Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, true},
+        Step{"start", "verify", &Evaluation::start_first, Need::lease, true},
+        Step{"verify", "verify", &Evaluation::verify, Need::device, true},
+        Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
+        Step{"start", "time", &Evaluation::start_others, Need::lease, measured},
+        Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, measured},
+        Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
     const bool close = step.run == &Evaluation::start_others || step.run == &Evaluation::brackets;
     if (!step.wanted || (close && close_.empty())) {
       continue;
@@ -57,21 +57,21 @@ Result<Json> Evaluation::run() {
 bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
   const auto asked = Steady::now();
   auto held = asked;
-  const bool on_device = step.hold == Hold::device || step.hold == Hold::device_alone;
+  const bool on_device = step.need == Need::device || step.need == Need::device_alone;
   if (on_device) {
     right.take();
   } else {
     right.give_back();
   }
-  if (step.hold == Hold::lease) {
+  if (step.need == Need::lease) {
     gpu_.order_.let_pass(kPatience_s);
   }
   bool passed = false;
-  if (step.hold == Hold::nothing) {
+  if (step.need == Need::nothing) {
     passed = (this->*step.run)();
   } else {
     const Lease::Guard guard =
-        lease.acquire(step.hold == Hold::device_alone ? Lease::Mode::exclusive : Lease::Mode::shared);
+        lease.acquire(step.need == Need::device_alone ? Lease::Mode::exclusive : Lease::Mode::shared);
     held = Steady::now();
     const Status opened = on_device ? gpu_.open() : device_->attach();
     if (!opened) {

@@ -40,12 +40,12 @@ class Evaluation {
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(const char* stage, const Failure& failure);
-  enum class Hold { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
+  enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
     const char* stage;
     bool (Evaluation::*run)();
-    Hold hold;
+    Need need;
     bool wanted;
   };
   // The right to use the device, and the claim to it.

@@ -75,6 +75,8 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   }
   busy_openings_ += busy;
   windows_ += calls;
+  verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
+  verdict_.evidence["opening_extra_s"] = median(openings_);
   if (2 * busy > calls) {
     verdict_.fail("policy", "time", "device_busy",
                   "something of the candidate stays on the device between its calls: opening one took " +
@@ -273,8 +275,6 @@ bool Evaluation::time() {
   for (const std::string& kind : kinds) {
     compare_with(kind, samples);
   }
-  verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
-  verdict_.evidence["opening_extra_s"] = median(openings_);
   if (gpu_.cost_.bandwidth > 0) {
     // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
     const Layouts& layouts = session.layouts();

@@ -74,6 +74,13 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
     void_for(stage, subject.failure());
     return nullptr;
   }
+  if (!waiting) {  // the half in which nothing of the candidate runs: what fails in it is ours
+    const Window ours = (*subject)->prepared(kSetUpTimeout);
+    if (ours.end != Window::End::done || ours.status != 0) {
+      void_for(stage, {ours.message.empty() ? "the subject did not start" : ours.message, "device"});
+      return nullptr;
+    }
+  }
   const Window window = (*subject)->ready(kSetUpTimeout);
   if (python_ && window.end == Window::End::done && window.status != 0) {
     const Candidate::Blame blame = (*subject)->blame(window);

@@ -9,9 +9,11 @@ if [ -z "$found" ]; then
 fi
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-# With what only this architecture has (wgmma is in sm_90a alone), as the judge compiles; Hopper's where no GPU is.
+# With what only this architecture has (wgmma is in sm_90a alone), as the judge compiles; Hopper's where nvidia-smi
+# tells none.
 number=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
-arch=${KHOST_ARCH:-sm_${number:-90}}
+case $number in '' | *[!0-9]*) number=90 ;; esac
+arch=${KHOST_ARCH:-sm_$number}
 number=${arch#sm_}
 case $number in [1-8]? | *a) ;; *) number=${number}a ;; esac
 # shellcheck disable=SC2086  # one word for each file; names with blanks are refused anyway
