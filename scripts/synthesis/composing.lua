@@ -34,11 +34,19 @@ function composing.probe(process, target)
     if facts then
       return facts
     end
+    if #sources == 1 then
+      return { { error = message } }
+    end
     log.warn("shapes_asked_for_alone", { sources = #sources, message = message })
+    local answered = 0
     facts = {}
     for index, source in ipairs(sources) do
       local one, why = asked(process, { source }, target)
-      facts[index] = one and one[1] or { error = why }
+      facts[index], message = one and one[1] or { error = why }, why or message
+      answered = answered + (one and 1 or 0)
+    end
+    if answered == 0 then  -- no fault of theirs: what is kept now would be taken for the answer later
+      error("shapes of composed tasks: " .. message, 0)
     end
     return facts
   end

@@ -210,9 +210,9 @@ local function open_work(options)
   end
   local folder = options.output .. "/work"
   assert(fs.mkdirs(folder .. "/checks"))
-  local held, busy = fs.hold(folder .. "/lock")
+  local held, trouble = fs.hold(folder .. "/lock")
   if not held then
-    args.misuse(busy)
+    args.misuse(trouble)
   end
   local asked = json.encode { count = options.count, seed = options.seed, target = options.target,
     library = LIBRARY_VERSION }
@@ -272,10 +272,12 @@ function making.run(options)
   for index, portion in ipairs(portions) do
     make_portion(work, found, portion)
     local kept, seconds = write(work), sched.now() - work.begun
-    log.print(("portion %d of %d: %d of %d tasks kept after %.0f s, %.0f an hour"):format(index, #portions, kept,
-      #work.tasks, seconds, kept * 3600 / seconds))
+    -- What was measured by an earlier run says nothing of this one's rate.
+    local rate = work.known == 0 and (" after %.0f s, %.0f an hour"):format(seconds, kept * 3600 / seconds) or ""
+    log.print(("portion %d of %d: %d of %d tasks kept%s"):format(index, #portions, kept, #work.tasks, rate))
   end
   work.process:close()
+  work.held:release()
   local text = summary.text { found = found, given_up = work.given_up, tasks = work.tasks, stages = work.stages,
     device = work.device, measured = work.measured, known = work.known }
   assert(fs.write(options.output .. "/summary.txt", text))

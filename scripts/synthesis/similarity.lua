@@ -15,7 +15,7 @@ local KEYWORDS = { ["return"] = true, ["def"] = true, ["if"] = true, ["for"] = t
 local function class_body(source)
   local text = "\n" .. source:gsub("\r\n", "\n"):gsub("#[^\n]*", "")
   -- `Model = Other` says which class is meant.
-  local name = not text:match("\nclass%s+Model%s*[%(:]") and text:match("\nModel%s*=%s*([%w_]+)%s*\n") or "Model"
+  local name = not text:match("\nclass%s+Model%s*[%(:]") and (text .. "\n"):match("\nModel%s*=%s*([%w_]+)%s*\n") or "Model"
   local body = text:match("\nclass%s+" .. name .. "%s*%b():%s*\n(.*)")
   local out = {}
   for line in ((body or text) .. "\n"):gmatch("(.-)\n") do
