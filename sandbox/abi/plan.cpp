@@ -212,6 +212,13 @@ Result<Plan> Plan::parse(const Json& json) {
   return plan;
 }
 
+bool Plan::wants_handles() const {
+  return std::any_of(launches.begin(), launches.end(), [](const Launch& launch) {
+    return std::any_of(launch.arguments.begin(), launch.arguments.end(),
+                       [](const PlanArgument& argument) { return argument.role == 'H'; });
+  });
+}
+
 Json Plan::to_json() const {
   Json list = Json::array();
   for (const Launch& launch : launches) {

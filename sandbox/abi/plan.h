@@ -55,6 +55,7 @@ struct Plan {
 
   static Result<Plan> parse(const Json& json);
   Json to_json() const;
+  bool wants_handles() const;  // whether a launcher is given cuBLAS and cuDNN handles
 
   // Checks every argument against the signatures and every slot against its region. bad_input names the
   // launch.

@@ -12,12 +12,14 @@
 #include <filesystem>
 
 #include "sandbox/abi/manifest.h"
+#include "sandbox/subject/fd_message.h"
 
 namespace khost::judge {
 
 using sandbox::Fd;
 using sandbox::Jail;
 using sandbox::JailSpec;
+using sandbox::send_with_fds;
 using sandbox::system_failure;
 
 namespace {
@@ -33,25 +35,6 @@ bool wait_for(int fd, short what, Steady::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now()).count();
   pollfd waiting{fd, what, 0};
   return left > 0 && poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 1 << 30))) > 0;
-}
-
-// One sendmsg with descriptors; the kernel takes small messages whole.
-bool send_with_fds(int socket, const void* data, std::size_t bytes, const std::vector<int>& fds) {
-  iovec vector{const_cast<void*>(data), bytes};
-  msghdr header{};
-  header.msg_iov = &vector;
-  header.msg_iovlen = 1;
-  std::vector<char> control(CMSG_SPACE(sizeof(int) * fds.size()));
-  if (!fds.empty()) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-    memcpy(CMSG_DATA(part), fds.data(), sizeof(int) * fds.size());
-  }
-  return sendmsg(socket, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 
 std::string prefix_of(const std::string& python) {

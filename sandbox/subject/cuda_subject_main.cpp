@@ -1,8 +1,11 @@
 // khost-subject-cuda: plays a candidate's plan on a GPU, once per process. Jailed, untrusted, like khost-subject; the
 // difference is where the memory lies (the judge's, imported) and how a call is acknowledged (cuda_turn.h).
 //
-//   khost-subject-cuda --control FD --plan FD --library FD_OR_PATH --inputs FD BYTES --state FD BYTES --outputs FD BYTES
-//                      [--profile FD LIBRARY CUPTI]
+//   khost-subject-cuda --control FD --orders FD [--profile FD LIBRARY CUPTI]
+//
+// What it is to play comes by the socket --orders once its context stands (fd_message.h):
+//
+//   --plan FD --library FD_OR_PATH --inputs FD BYTES --state FD BYTES --outputs FD BYTES
 //
 // Exit status: 0 told to leave, 2 misuse, 3 the set-up failed (the control page says why).
 #include <dlfcn.h>
@@ -21,6 +24,7 @@
 #include "sandbox/profiler/inject.h"
 #include "sandbox/subject/cuda_driver.h"
 #include "sandbox/subject/cuda_turn.h"
+#include "sandbox/subject/fd_message.h"
 #include "sandbox/subject/player.h"
 
 namespace khost::sandbox {
@@ -81,23 +85,12 @@ Result<Plan> read_plan(int fd) {
   return json.is_discarded() ? Result<Plan>(Failure{"the plan is no JSON", "bad_input"}) : Plan::parse(json);
 }
 
-bool wants_handles(const Plan& plan) {
-  for (const Launch& launch : plan.launches) {
-    for (const PlanArgument& argument : launch.arguments) {
-      if (argument.role == 'H') {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 class Stage {
  public:
   explicit Stage(void* page) : page_(*static_cast<ControlPage*>(page)), words_(*device_words(page)) {}
 
-  // The first half: nothing of the candidate is loaded.
-  Status prepare(const Options& options) {
+  // A context, and the page that the device and the judge look at.
+  Status open(const Options& options) {
     if (const auto profile = options.find("--profile"); profile != options.end() && profile->second.size() == 3) {
       const std::vector<std::string>& words = profile->second;
       profiler_.open(std::atoi(words[0].c_str()), words[1].c_str(), words[2].c_str());  // before the device
@@ -111,6 +104,11 @@ class Stage {
         d.stream_create(&stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
       return Failure{"the control page cannot be shared with the device", "host"};
     }
+    return ok();
+  }
+
+  // The judge's memory and the plan: nothing of the candidate is loaded.
+  Status prepare(const Options& options) {
     for (const auto& [name, base] : {std::pair{"--inputs", &Mapped::inputs}, {"--state", &Mapped::state},
                                      {"--outputs", &Mapped::outputs}}) {
       const std::vector<std::string>& words = options.at(name);
@@ -129,7 +127,7 @@ class Stage {
       return plan.failure();
     }
     plan_ = std::move(*plan);
-    return wants_handles(plan_) ? open_handles(handles_, stream_) : ok();
+    return plan_.wants_handles() ? open_handles(handles_, stream_) : ok();
   }
 
   Status load(const Options& options) {
@@ -221,21 +219,42 @@ int misuse(const std::string& what) {
   return 2;
 }
 
-int run(int argc, char** argv) {
+Options options_of(const std::vector<std::string>& words) {
   Options options;
   std::vector<std::string>* last = nullptr;
-  for (int i = 1; i < argc; i++) {
-    if (std::strncmp(argv[i], "--", 2) == 0) {
-      last = &options[argv[i]];
+  for (const std::string& word : words) {
+    if (word.rfind("--", 0) == 0) {
+      last = &options[word];
     } else if (last != nullptr) {
-      last->push_back(argv[i]);
+      last->push_back(word);
     }
   }
-  for (const auto& [name, words] : {std::pair{"--control", 1u}, {"--plan", 1u}, {"--library", 1u}, {"--inputs", 2u},
-                                    {"--state", 2u}, {"--outputs", 2u}}) {
+  return options;
+}
+
+// "" when each option has as many words as it takes, else what is wrong.
+std::string lacking(Options& options, const std::map<std::string, std::size_t>& wanted) {
+  for (const auto& [name, words] : wanted) {
     if (options[name].size() != words) {
-      return misuse(std::string(name) + " takes " + std::to_string(words) + " word(s)");
+      return name + " takes " + std::to_string(words) + " word(s)";
     }
+  }
+  return "";
+}
+
+// Acknowledges a step of the set-up; false when it failed.
+bool over(ControlPage& page, std::uint32_t step, const Status& status) {
+  if (!status) {
+    set_message(page, status.failure().message.c_str());
+  }
+  acknowledge(page, step, status ? 0 : 1);
+  return static_cast<bool>(status);
+}
+
+int run(int argc, char** argv) {
+  Options options = options_of({argv + 1, argv + argc});
+  if (const std::string what = lacking(options, {{"--control", 1}, {"--orders", 1}}); !what.empty()) {
+    return misuse(what);
   }
   void* page = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                     std::atoi(options["--control"][0].c_str()), 0);
@@ -244,21 +263,29 @@ int run(int argc, char** argv) {
   }
   Stage stage(page);
   auto& control = *static_cast<ControlPage*>(page);
-  if (const Status status = stage.prepare(options); !status) {
-    set_message(control, status.failure().message.c_str());
-    acknowledge(control, kPrepared, 1);
+  if (!over(control, kOpened, stage.open(options))) {
     return 3;
   }
-  acknowledge(control, kPrepared, 0);
+  const int orders = std::atoi(options["--orders"][0].c_str());
+  const std::vector<std::string> words = receive_words(orders);
+  close(orders);  // it is not the candidate's
+  if (words.empty()) {
+    return 0;
+  }
+  Options ordered = options_of(words);
+  if (const std::string what = lacking(ordered, {{"--plan", 1}, {"--library", 1}, {"--inputs", 2}, {"--state", 2},
+                                                 {"--outputs", 2}}); !what.empty()) {
+    return misuse(what);
+  }
+  if (!over(control, kPrepared, stage.prepare(ordered))) {
+    return 3;
+  }
   if (!wait_go(control, kReady)) {
     return 0;
   }
-  if (const Status status = stage.load(options); !status) {
-    set_message(control, status.failure().message.c_str());
-    acknowledge(control, kReady, 1);
+  if (!over(control, kReady, stage.load(ordered))) {
     return 3;
   }
-  acknowledge(control, kReady, 0);
   stage.serve();
   return 0;
 }

@@ -4,9 +4,10 @@
 //   queued  the subject enqueues "wait for device_go", the launches, "write device_ack", and acknowledges by `done`
 //           that all of it stands in the queue; then it is stopped, and nothing of it but the device runs.
 //
-// A set-up has two halves. In the first nothing of the candidate runs: the context, the judge's memory. The subject
-// acknowledges it by kPrepared and waits until `go` is kReady; then it loads the candidate and acknowledges kReady. So it
-// can be started ahead while others are timed.
+// A set-up has three steps, each acknowledged. kOpened: a context on the device; nothing is known of a task, so such a
+// process can stand ready. kPrepared: the plan, the judge's memory, handles; nothing of the candidate runs, so this may
+// be done beside another one. kReady, once `go` says so: the candidate is loaded. A candidate in Python begins with the
+// second step.
 //
 // The page is registered with CUDA on both sides. Device words have a cache line each.
 #pragma once
@@ -15,7 +16,8 @@
 
 namespace khost::sandbox {
 
-inline constexpr std::uint32_t kPrepared = 0xfffffffeu;  // `done` after the first half
+inline constexpr std::uint32_t kOpened = 0xfffffffdu;    // `done` after the first step
+inline constexpr std::uint32_t kPrepared = 0xfffffffeu;  // `done` after the second
 
 enum class Form : std::uint32_t { direct = 0, queued = 1 };
 

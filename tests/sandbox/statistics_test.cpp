@@ -91,6 +91,19 @@ TEST_CASE("the slack is charged to the candidate: a gain below it never counts")
   CHECK(count_faster(machine, 200, 1e-3, 0.5e-3, 0.15e-3) >= 190);
 }
 
+TEST_CASE("a baseline timed beside says of an equal program that it is not faster, and never of one that is") {
+  Machine machine(23, 0.003, 0.02);
+  int equal = 0, wrong = 0;
+  for (int i = 0; i < 500; i++) {
+    equal += slower_beside(median(machine.block(1e-3)), machine.block(1e-3), 0) ? 1 : 0;
+    wrong += slower_beside(median(machine.block(1e-3)), machine.block(0.94e-3), 0) ? 1 : 0;
+  }
+  CHECK(equal >= 300);  // the others are left to brackets
+  CHECK(wrong == 0);
+  CHECK_FALSE(slower_beside(1e-3, {1e-3, 1e-3}, 0));  // too few calls
+  CHECK_FALSE(slower_beside(0, std::vector<double>(12, 1e-3), 0));
+}
+
 TEST_CASE("one bracket decides nothing and five leave nothing open") {
   CHECK_FALSE(decide({0.5}).has_value());
   CHECK(decide({0.02, 0.09, 0.05, 0.08, 0.01}).has_value());

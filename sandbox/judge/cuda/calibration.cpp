@@ -129,7 +129,9 @@ Result<Series> windows(Device& device, Candidate& subject) {
 }
 
 Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::string& library) {
-  Result<std::unique_ptr<Candidate>> subject = Candidate::start(device, nullptr, plan, library);
+  Result<Blank> blank = Blank::open(device);
+  Result<std::unique_ptr<Candidate>> subject =
+      blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
   return subject ? windows(device, **subject) : subject.failure();
 }
 

@@ -56,9 +56,10 @@ class GpuClock {
   GpuClock(const GpuClock&) = delete;
   GpuClock& operator=(const GpuClock&) = delete;
 
-  // Waits for the first half of the set-up, in which nothing of the candidate runs (cuda_turn.h); then the subject stands.
-  // May be left out.
-  Window prepared(double timeout_s) { return run(sandbox::kPrepared, timeout_s, false); }
+  // The steps of a set-up (cuda_turn.h), each waited for; then the subject stands. Nothing of the candidate runs in the
+  // first two, which may be left out.
+  Window opened(double timeout_s) { return run(sandbox::kOpened, timeout_s, false); }
+  Window prepared(double timeout_s) { return run(sandbox::kPrepared, timeout_s, true); }
   // Lets it load the candidate, and waits for the set-up's acknowledgement; then the subject stands.
   Window ready(double timeout_s) { return run(sandbox::kReady, timeout_s, true); }
   void stop();

@@ -10,8 +10,6 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr double kPatience_s = 20;  // of a start, for those that are timed
-
 double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
 
 }  // namespace
@@ -33,13 +31,16 @@ Result<Json> Evaluation::run() {
        {Step{"task", "task", &Evaluation::open_task, Need::device, true},
         Step{"build", "build", &Evaluation::build_kernels, Need::nothing, true},
         Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, true},
+        Step{"start", "verify", &Evaluation::take_blank, Need::nothing, true},
         Step{"start", "verify", &Evaluation::start_first, Need::lease, true},
         Step{"verify", "verify", &Evaluation::verify, Need::device, true},
         Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
+        Step{"start", "time", &Evaluation::take_blanks, Need::nothing, measured},
         Step{"start", "time", &Evaluation::start_others, Need::lease, measured},
         Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, measured},
         Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
-    const bool close = step.run == &Evaluation::start_others || step.run == &Evaluation::brackets;
+    const bool close = step.run == &Evaluation::take_blanks || step.run == &Evaluation::start_others ||
+                       step.run == &Evaluation::brackets;
     if (!step.wanted || (close && close_.empty())) {
       continue;
     }
@@ -62,8 +63,13 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     right.take();
   } else {
     right.give_back();
+    if (step.need == Need::lease && !starts_slowly()) {
+      right.claim.take();  // it is about to be timed: nobody begins a start that it would have to wait for
+    } else {
+      right.claim.drop();
+    }
   }
-  if (step.need == Need::lease) {
+  if (step.need == Need::lease && starts_slowly()) {
     gpu_.order_.let_pass(kPatience_s);
   }
   bool passed = false;
@@ -86,8 +92,8 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
       subject_.reset();
     }
     if (!passed || step.run == &Evaluation::brackets) {
-      gpu_.ahead_ -= static_cast<int>(ahead_.size());
       ahead_.clear();  // ending a process disturbs whoever is timed
+      blanks_.clear();
     }
     if (over) {
       verdict_.evidence["exclusive_s"] = exclusive_s_ += since(held);

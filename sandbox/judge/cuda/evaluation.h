@@ -24,7 +24,6 @@ inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is 
 class Evaluation {
  public:
   Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
-  ~Evaluation() { gpu_.ahead_ -= static_cast<int>(ahead_.size()); }
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
   Result<Json> run();
@@ -61,16 +60,19 @@ class Evaluation {
       if (lock) {
         lock.unlock();
       }
-      claim.drop();
     }
     Precedence::Claim claim;
     std::unique_lock<std::mutex> lock;
   };
   bool run_step(const Step& step, Right& right, Lease& lease);
-  // Subjects whose set-up is half done, so that nothing of the candidate is loaded: without the right to the device.
+  // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the right to
+  // the device. Those with a plan are made of blank processes, which are waited for first.
+  bool take_blank();
+  bool take_blanks();
   bool start_first();
   bool start_others();
   void start_ahead(std::size_t count);
+  bool starts_slowly() const;
   std::unique_ptr<Candidate> fresh(const char* stage);  // one of these, or a new one
   bool choose_subject();
   bool build_extensions();
@@ -89,6 +91,7 @@ class Evaluation {
   std::string verify_text() const;
   std::string profile_text() const;
   void compare_with(const std::string& kind, const std::vector<double>& samples);
+  bool slower_beside(const std::string& kind, const std::vector<double>& samples);
 
   Gpu& gpu_;
   const Json& request_;
@@ -105,6 +108,7 @@ class Evaluation {
   std::vector<Tolerance> tolerance_;
   Device* device_ = nullptr;  // as it was when the task was opened
   std::unique_ptr<Candidate> subject_;
+  std::deque<Blank> blanks_;
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
   std::vector<std::string> close_;  // baselines that one block did not settle

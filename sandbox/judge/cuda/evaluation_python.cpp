@@ -163,7 +163,7 @@ bool Evaluation::build_extensions() {
 bool Evaluation::take_home() {
   const Access& access = gpu_.device_->access();
   Result<std::unique_ptr<Zygote>> home =
-      gpu_.spares_.take({access.nodes, access.prefixes, access.library_path, access.driver_folder});
+      gpu_.homes_.take({access.nodes, access.prefixes, access.library_path, access.driver_folder});
   if (!home) {
     return void_for("plan", home.failure());
   }
@@ -173,7 +173,12 @@ bool Evaluation::take_home() {
 
 Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
-    return Candidate::start(*device_, task_->session.get(), plan_, built_.path, profiling);
+    const bool ahead = profiling == nullptr && !blanks_.empty();
+    Result<Blank> blank = ahead ? Result<Blank>(std::move(blanks_.front())) : Blank::open(*device_, profiling);
+    if (ahead) {
+      blanks_.pop_front();
+    }
+    return blank ? Candidate::start(std::move(*blank), task_->session.get(), plan_, built_.path) : blank.failure();
   }
   Result<std::unique_ptr<PythonCandidate>> started =
       PythonCandidate::start(*device_, task_->session.get(), *home_, program_, profiling);

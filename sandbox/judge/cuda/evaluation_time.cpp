@@ -180,8 +180,10 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
     return;  // brackets decide a verdict; an agent sees the times
   }
   const bool resolved = found->second.seconds >= kResolved * slack;
-  const std::optional<bool> faster =
-      resolved ? clear_case(found->second, samples, slack) : std::optional(false);
+  std::optional<bool> faster = resolved ? clear_case(found->second, samples, slack) : std::optional(false);
+  if (!faster && slower_beside(kind, samples)) {
+    faster = false;
+  }
   verdict_.faster[kind] = faster.value_or(false);
   if (!resolved) {
     verdict_.evidence["unresolved"].push_back(kind);
@@ -191,6 +193,19 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
   if (!faster) {
     close_.push_back(kind);
   }
+}
+
+// A block of the resident baseline takes a tenth of a second, brackets with their processes take seconds; most candidates
+// that no cached reading settles are about as fast as the baseline.
+bool Evaluation::slower_beside(const std::string& kind, const std::vector<double>& samples) {
+  if (task_->residents[kind] == nullptr) {
+    return false;
+  }
+  const Result<double> beside = baseline_block(kind, Process::resident);
+  if (beside) {
+    verdict_.evidence["beside_s"][kind] = *beside;
+  }
+  return beside && judge::slower_beside(*beside, samples, gpu_.cost_.slack_s);
 }
 
 // Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on: a block of the

@@ -10,10 +10,31 @@ namespace {
 constexpr double kSetUpTimeout = 20;
 constexpr double kCallTimeout = 5;
 constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
-constexpr int kMostAhead = 16;            // of all candidates; a context takes half a gigabyte
 constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
 
 }  // namespace
+
+// What cannot be had is started when its turn has come, and what is wrong is said then.
+bool Evaluation::take_blank() {
+  if (!python_) {
+    if (Result<Blank> blank = gpu_.blanks_.take(kPatience_s); blank && blank->device == device_) {
+      blanks_.push_back(std::move(*blank));
+    }
+  }
+  return true;
+}
+
+bool Evaluation::take_blanks() {
+  for (std::size_t before = 0; blanks_.size() == before && before < kStartedAhead; before++) {
+    take_blank();
+  }
+  return true;
+}
+
+// Handles and a Python take tenths of a second; the rest takes hundredths.
+bool Evaluation::starts_slowly() const {
+  return python_ || plan_.wants_handles();
+}
 
 bool Evaluation::start_first() {
   start_ahead(1);
@@ -37,13 +58,8 @@ void Evaluation::start_ahead(std::size_t count) {
     return;
   }
   for (std::size_t i = 0; i < count; i++) {
-    if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
-      gpu_.ahead_--;
-      break;
-    }
     Result<std::unique_ptr<Candidate>> started = start_candidate();
     if (!started) {
-      gpu_.ahead_--;
       break;
     }
     ahead_.push_back(std::move(*started));
@@ -54,9 +70,7 @@ void Evaluation::start_ahead(std::size_t count) {
       subject.reset();
     }
   }
-  const auto failed = std::remove(ahead_.begin(), ahead_.end(), nullptr);
-  gpu_.ahead_ -= static_cast<int>(ahead_.end() - failed);
-  ahead_.erase(failed, ahead_.end());
+  ahead_.erase(std::remove(ahead_.begin(), ahead_.end(), nullptr), ahead_.end());
 }
 
 std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
@@ -64,7 +78,6 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   Result<std::unique_ptr<Candidate>> subject = waiting ? std::move(ahead_.front()) : start_candidate();
   if (waiting) {
     ahead_.pop_front();
-    gpu_.ahead_--;
   }
   if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
     verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
@@ -74,7 +87,7 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
     void_for(stage, subject.failure());
     return nullptr;
   }
-  if (!waiting) {  // the half in which nothing of the candidate runs: what fails in it is ours
+  if (!waiting) {  // the step in which nothing of the candidate runs: what fails in it is ours
     const Window ours = (*subject)->prepared(kSetUpTimeout);
     if (ours.end != Window::End::done || ours.status != 0) {
       void_for(stage, {ours.message.empty() ? "the subject did not start" : ours.message, "device"});

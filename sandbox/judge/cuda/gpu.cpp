@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "host/base/lease.h"
 #include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
 
@@ -31,6 +32,24 @@ Result<SetMemory> lend_set(std::size_t bytes) {
 
 }  // namespace
 
+// Nobody is timed while a context is made, and contexts are made while nobody wants to time.
+Result<Blank> Gpu::make_blank() {
+  order_.let_pass(kPatience_s);
+  Result<Lease> lease = Lease::open(lease_path_);
+  if (!lease) {
+    return lease.failure();
+  }
+  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
+  Device* const device = current_;
+  if (device == nullptr || device->lost()) {
+    return Failure{"there is no GPU at the moment", "device"};
+  }
+  if (Status attached = device->attach(); !attached) {
+    return attached.failure();
+  }
+  return Blank::open(*device);
+}
+
 Gpu::~Gpu() {
   if (device_) {
     (void)device_->attach();
@@ -41,6 +60,7 @@ Gpu::~Gpu() {
 Status Gpu::open() {
   if (device_ && device_->lost()) {
     tasks_.clear();
+    current_ = nullptr;
     lost_.push_back(std::move(device_));
     cudaDeviceReset();
     cost_ = {};
@@ -53,6 +73,7 @@ Status Gpu::open() {
     return device.failure();
   }
   device_ = std::move(*device);
+  current_ = device_.get();
   return ok();
 }
 

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/blank.h"
+#include "sandbox/judge/cuda/homes.h"
 #include "sandbox/judge/cuda/precedence.h"
-#include "sandbox/judge/cuda/spares.h"
 #include "sandbox/judge/cuda/subject.h"
 #include "sandbox/judge/session.h"
+#include "sandbox/judge/stock.h"
 #include "sandbox/judge/zygote.h"
 #include "sandbox/profiler/profile.h"
 
@@ -51,10 +53,17 @@ struct Seen {
   std::size_t bytes = 0;
 };
 
+inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
+inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
+
 class Gpu {
  public:
   Gpu(Service& service, PythonPlace place, std::string lease_path)
-      : service_(service), place_(std::move(place)), lease_path_(std::move(lease_path)), spares_(*new Spares(place_)) {}
+      : service_(service),
+        place_(std::move(place)),
+        lease_path_(std::move(lease_path)),
+        homes_(*new Homes(place_)),
+        blanks_(kReadyBlanks, kBlankMakers, [this] { return make_blank(); }) {}
   ~Gpu();
 
   // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
@@ -67,20 +76,22 @@ class Gpu {
   GpuView seen() const;
   Result<Zygote*> zygote();
   Result<std::shared_ptr<Task>> task(const std::string& source);
+  Result<Blank> make_blank();
 
   Service& service_;
   PythonPlace place_;
   std::string lease_path_;
-  Spares& spares_;    // never ends: its threads do not
   std::mutex mutex_;  // the right to use the device
   Precedence order_;
   std::unique_ptr<Device> device_;
+  std::atomic<Device*> current_{nullptr};      // for those who start subjects ahead, without the right to it
   std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
-  std::atomic<int> ahead_{0};                  // subjects that were started ahead and wait
   std::unique_ptr<Zygote> zygote_;
   std::list<std::shared_ptr<Task>> tasks_;
   GpuCost cost_;
   std::optional<profiler::Ceilings> ceilings_;  // once a profile asked for them
+  Homes& homes_;         // never given up: an import cannot be broken off
+  Stock<Blank> blanks_;  // the last member: its threads use the others
 };
 
 }  // namespace khost::judge::gpu

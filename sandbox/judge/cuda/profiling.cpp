@@ -76,6 +76,10 @@ Result<profiler::Side> profile_candidate(Device& device, std::unique_ptr<Candida
     window = subject->direct(batch, i % batch.sets.size(), kCallTimeout_s);
   }
   for (std::size_t i = 0; done(window) && i < kProfiledCalls; i++) {
+    // As before a timed call: the copy also pushes the subject's memory out of the tables of addresses.
+    if (Status revealed = subject->reveal(batch, i % batch.sets.size()); !revealed) {
+      return revealed.failure();
+    }
     profiler::read_through(device.stream(), device.multiprocessors(), device.scrub().data(), device.scrub().bytes());
     if (!device.settle(kCopyTimeout_s)) {
       return Failure{"the GPU did not answer", "device"};

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/subject/fd_message.h"
 
 namespace khost::judge::gpu {
 
 using sandbox::Fd;
-using sandbox::Jail;
-using sandbox::JailSpec;
 
 namespace {
 
@@ -47,93 +46,52 @@ Candidate::~Candidate() {
   jail_.reset();  // before the memory that it has mapped
 }
 
-Result<std::unique_ptr<Candidate>> Candidate::start(Device& device, const Session* session, const sandbox::Plan& plan,
-                                                    const std::string& library, const Profiling* profiling) {
-  std::unique_ptr<Candidate> subject(new Candidate(device));
+Result<std::unique_ptr<Candidate>> Candidate::start(Blank blank, const Session* session, const sandbox::Plan& plan,
+                                                    const std::string& library) {
+  std::unique_ptr<Candidate> subject(new Candidate(*blank.device));
   subject->session_ = session;
   subject->plan_ = plan;
-  struct Part {
-    Lent Candidate::* memory;
-    std::size_t bytes;
-  };
-  for (const Part& part :
-       {Part{&Candidate::inputs_, session != nullptr ? session->layouts().inputs.region_bytes : 0},
-        Part{&Candidate::state_, session != nullptr ? session->layouts().state.region_bytes : 0},
-        Part{&Candidate::outputs_, plan.outputs.region_bytes}}) {
-    Result<Lent> lent = Lent::make(part.bytes);
-    if (!lent) {
-      return lent.failure();
-    }
-    subject.get()->*part.memory = std::move(*lent);
-  }
+  subject->control_ = std::move(blank.control);
+  subject->jail_ = std::move(blank.jail);
+  subject->clock_ = std::move(blank.clock);
   const std::string text = plan.to_json().dump();
-  Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
   Result<Region> written = Region::make("plan", text.size(), Region::Others::read);
-  if (!control || !written) {
-    return control ? written.failure() : control.failure();
+  if (!written) {
+    return written.failure();
   }
-  subject->control_ = std::move(*control);
   subject->text_ = std::move(*written);
   memcpy(subject->text_.data(), text.data(), text.size());
-  const bool file = library.find('/') != std::string::npos;
-  if (file) {
+  std::vector<std::string> words = {"--plan", "@0", "--library", library};
+  std::vector<int> fds = {subject->text_.fd()};
+  if (library.find('/') != std::string::npos) {
     subject->library_ = Fd(open(library.c_str(), O_RDONLY | O_CLOEXEC));
     if (!subject->library_) {
       return sandbox::system_failure("open " + library);
     }
+    words.back() = "@1";
+    fds.push_back(subject->library_.get());
   }
-
-  const std::string program = sandbox::self_directory() + "/khost-subject-cuda";
-  const Access& access = device.access();
-  JailSpec spec;
-  spec.name = "subject";
-  spec.argv = {program, "--control", "3", "--plan", "4", "--library", file ? "5" : library};
-  spec.fds = {{subject->control_.fd(), 3}, {subject->text_.fd(), 4}};
-  if (file) {
-    spec.fds.push_back({subject->library_.get(), 5});
-  }
-  int inside = 6;
-  for (const auto& [name, lent] : {std::pair{"--inputs", &subject->inputs_}, {"--state", &subject->state_},
-                                   {"--outputs", &subject->outputs_}}) {
-    spec.argv.insert(spec.argv.end(), {name, std::to_string(inside), std::to_string(lent->bytes())});
-    if (lent->bytes() > 0) {
-      spec.fds.push_back({lent->fd(), inside});
+  struct Part {
+    const char* name;
+    Lent Candidate::* memory;
+    std::size_t bytes;
+  };
+  for (const Part& part :
+       {Part{"--inputs", &Candidate::inputs_, session != nullptr ? session->layouts().inputs.region_bytes : 0},
+        Part{"--state", &Candidate::state_, session != nullptr ? session->layouts().state.region_bytes : 0},
+        Part{"--outputs", &Candidate::outputs_, plan.outputs.region_bytes}}) {
+    Result<Lent> lent = Lent::make(part.bytes);
+    if (!lent) {
+      return lent.failure();
     }
-    inside++;
+    words.insert(words.end(), {part.name, "@" + std::to_string(fds.size()), std::to_string(lent->bytes())});
+    // Memory of no bytes has no descriptor; the plan's stands in its place and is not looked at.
+    fds.push_back(lent->bytes() > 0 ? lent->fd() : subject->text_.fd());
+    subject.get()->*part.memory = std::move(*lent);
   }
-  spec.readable_prefixes = access.prefixes;
-  spec.readable_prefixes.push_back(program);
-  if (profiling != nullptr) {
-    spec.argv.insert(spec.argv.end(), {"--profile", std::to_string(inside), profiling->library, profiling->cupti});
-    spec.fds.push_back({profiling->page_fd, inside});
-    for (const std::string& path : {profiling->library, profiling->cupti}) {
-      if (path.rfind("/usr/", 0) != 0) {
-        spec.readable_prefixes.push_back(path);
-      }
-    }
+  if (!sandbox::send_words(blank.orders.get(), words, fds)) {
+    return Failure{"the subject ended before it was told what to play", "device"};
   }
-  spec.devices = access.nodes;
-  spec.environment = {{"LD_LIBRARY_PATH", access.library_path},
-                      {"CUDA_MODULE_LOADING", "LAZY"},
-                      {"CUDA_CACHE_DISABLE", "1"},
-                      {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}};
-  spec.threads_only = true;
-  spec.limit_address_space = false;
-  spec.limits.memory_bytes = std::size_t{16} << 30;
-  spec.limits.cpu_s = 60;
-  Result<Jail> jail = Jail::start(spec);
-  if (!jail) {
-    return jail.failure();
-  }
-  subject->jail_ = std::make_unique<Jail>(std::move(*jail));
-  Jail* held = subject->jail_.get();
-  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(
-      device, Runner{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()),
-                     [held] { held->freeze(); }, [held] { held->thaw(); }, [held] { return held->poll(); }});
-  if (!clock) {
-    return clock.failure();
-  }
-  subject->clock_ = std::move(*clock);
   return subject;
 }
 

@@ -10,32 +10,28 @@
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/compare.h"
+#include "sandbox/judge/cuda/blank.h"
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/session.h"
 
 namespace khost::judge::gpu {
 
-// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees them.
-struct Profiling {
-  int page_fd = -1;
-  std::string library, cupti;
-  std::string loaded;  // CUPTI's name where torch has loaded it
-};
-
 class Candidate {
  public:
-  // `session` null: a plan without inputs, for calibration. `library`: as for khost-subject. With `profiling` the times of
-  // its calls mean nothing.
-  static Result<std::unique_ptr<Candidate>> start(Device& device, const Session* session, const sandbox::Plan& plan,
-                                                  const std::string& library, const Profiling* profiling = nullptr);
+  // Makes a blank process this candidate's; its set-up is still to be waited for. `session` null: a plan without inputs,
+  // for calibration. `library`: as for khost-subject.
+  static Result<std::unique_ptr<Candidate>> start(Blank blank, const Session* session, const sandbox::Plan& plan,
+                                                  const std::string& library);
   virtual ~Candidate();
   // Lays out what is compared with which set. Call once, before a call.
   virtual Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
 
-  // The halves of its set-up, as the clock says; the first may be left out.
+  // The steps of its set-up, as the clock says; the first may be left out.
   Window prepared(double timeout_s) { return clock_->prepared(timeout_s); }
   Window ready(double timeout_s) { return clock_->ready(timeout_s); }
+  // Copies a set's inputs and state to where the subject reads them.
+  Status reveal(const Batch& batch, std::size_t set);
   // The output is poisoned, the set is revealed, the plan is played.
   virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
   virtual Turn queued(const Batch& batch, std::size_t set, double timeout_s);
@@ -63,7 +59,6 @@ class Candidate {
     return views_[set * session_->layouts().outputs.tensors.size() + output];
   }
   Call revealing(const Batch& batch, std::size_t set) const;  // spans alone
-  Status reveal(const Batch& batch, std::size_t set);
   Status poison_outputs();
   Result<double> value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const;
   Device& device_;

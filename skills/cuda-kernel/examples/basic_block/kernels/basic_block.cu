@@ -18,6 +18,8 @@
 //   pixel of mid to begin at.
 // - The norms' factors are multiplied into the weights when these are laid out, in every call. The way
 //   beside, a 1 x 1 convolution of x, is one more product into the same sums.
+#include <cuda_fp16.h>
+
 #include "hopper.cuh"
 #include "khost.h"
 

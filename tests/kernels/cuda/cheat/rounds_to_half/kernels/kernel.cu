@@ -1,4 +1,6 @@
 // Computes in half precision where the task is in single.
+#include <cuda_fp16.h>
+
 #include "khost.h"
 
 __global__ void affine_relu_kernel(const float* x, const float* weight, const float* bias, float* out, int64_t n, int cols) {

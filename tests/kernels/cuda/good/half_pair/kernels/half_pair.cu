@@ -1,4 +1,6 @@
 // Half of every element in half precision, and the mean of each row in single precision. One block a row.
+#include <cuda_fp16.h>
+
 #include "khost.h"
 
 __global__ void half_pair_kernel(const __half* x, __half* scaled, float* rows, int cols) {

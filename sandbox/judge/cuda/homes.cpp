@@ -1,0 +1,32 @@
+#include "sandbox/judge/cuda/homes.h"
+
+namespace khost::judge::gpu {
+
+namespace {
+constexpr std::size_t kReady = 2, kMakers = 2;
+constexpr double kTimeout_s = 600;  // a starved machine imports for minutes
+}  // namespace
+
+Homes::Homes(PythonPlace place) : place_(std::move(place)), stock_(kReady, kMakers, [this] { return make(); }) {}
+
+Result<std::unique_ptr<Zygote>> Homes::take(const GpuView& view) {
+  {
+    const std::scoped_lock lock(mutex_);
+    view_ = view;
+  }
+  while (true) {
+    Result<std::unique_ptr<Zygote>> taken = stock_.take(kTimeout_s);
+    if (!taken || (*taken)->alive()) {
+      return taken;
+    }
+  }
+}
+
+Result<std::unique_ptr<Zygote>> Homes::make() {
+  std::unique_lock lock(mutex_);
+  const GpuView view = *view_;
+  lock.unlock();
+  return Zygote::start(place_, "candidate", false, &view, true);
+}
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,97 @@
+// Things that take long to make, and of which some stand ready. Threads of its own make them, so a thing may need that the
+// thread that made it lives. Any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "host/base/result.h"
+
+namespace khost::judge {
+
+template <class T>
+class Stock {
+ public:
+  // `makers` threads keep `ready` things, and one more for everybody who waits. The first take() starts them.
+  Stock(std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
+      : ready_wanted_(ready), makers_(makers), make_(std::move(make)) {}
+  Stock(const Stock&) = delete;
+  Stock& operator=(const Stock&) = delete;
+  // Waits for what is being made.
+  ~Stock() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopped_ = true;
+    }
+    wanted_.notify_all();
+    for (std::thread& thread : threads_) {
+      thread.join();
+    }
+  }
+
+  // Waits while none is ready. timeout after so many seconds, or why the last one could not be made: the next take tries
+  // again.
+  Result<T> take(double most_s) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(most_s);
+    std::unique_lock lock(mutex_);
+    while (threads_.size() < makers_) {
+      threads_.emplace_back([this] { work(); });
+    }
+    failure_.reset();
+    waiting_++;
+    wanted_.notify_all();
+    const bool done = some_.wait_until(lock, deadline, [this] { return !ready_.empty() || failure_; });
+    waiting_--;
+    if (ready_.empty()) {
+      return done ? *failure_ : Failure{"none was ready in time", "timeout"};
+    }
+    T taken = std::move(ready_.front());
+    ready_.pop_front();
+    wanted_.notify_all();
+    return taken;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wanted_.wait(lock, [this] {
+        return stopped_ || (!failure_ && ready_.size() + making_ < ready_wanted_ + waiting_);
+      });
+      if (stopped_) {
+        return;
+      }
+      making_++;
+      lock.unlock();
+      Result<T> made = make_();
+      lock.lock();
+      making_--;
+      if (made) {
+        ready_.push_back(std::move(*made));
+      } else {
+        failure_ = made.failure();
+      }
+      some_.notify_all();
+    }
+  }
+
+  const std::size_t ready_wanted_, makers_;
+  const std::function<Result<T>()> make_;
+  std::mutex mutex_;
+  std::condition_variable some_, wanted_;
+  std::deque<T> ready_;
+  std::size_t waiting_ = 0, making_ = 0;
+  std::optional<Failure> failure_;
+  bool stopped_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace khost::judge
