@@ -20,7 +20,7 @@ namespace khost::judge {
 template <class T>
 class Stock {
  public:
-  // `makers` threads keep `ready` things, and one more for everybody who waits. The first take() starts them.
+  // `makers` threads keep `ready` things, and one more for everybody who waits. begin(), or the first take(), starts them.
   Stock(std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
       : ready_wanted_(ready), makers_(makers), make_(std::move(make)) {}
   Stock(const Stock&) = delete;
@@ -37,14 +37,17 @@ class Stock {
     }
   }
 
+  void begin() {
+    const std::scoped_lock lock(mutex_);
+    start_makers();
+  }
+
   // Waits while none is ready. timeout after so many seconds, or why the last one could not be made: the next take tries
   // again.
   Result<T> take(double most_s) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(most_s);
     std::unique_lock lock(mutex_);
-    while (threads_.size() < makers_) {
-      threads_.emplace_back([this] { work(); });
-    }
+    start_makers();
     failure_.reset();
     waiting_++;
     wanted_.notify_all();
@@ -60,6 +63,12 @@ class Stock {
   }
 
  private:
+  void start_makers() {
+    while (threads_.size() < makers_) {
+      threads_.emplace_back([this] { work(); });
+    }
+  }
+
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {

@@ -128,12 +128,14 @@ Result<Series> windows(Device& device, Candidate& subject) {
   return result;
 }
 
-Result<Series> windows(Device& device, const sandbox::Plan& plan, const std::string& library) {
-  Result<Blank> blank = Blank::open(device);
+Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox::Plan& plan, const std::string& library) {
+  Result<Blank> blank = blanks();
   Result<std::unique_ptr<Candidate>> subject =
       blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
   return subject ? windows(device, **subject) : subject.failure();
 }
+
+}  // namespace
 
 Result<sandbox::Built> build_adversary(const std::string& root, const std::string& architecture) {
   const std::string path = root + "/sandbox/judge/cuda/adversary/kernels/early.cu";
@@ -150,15 +152,13 @@ Result<sandbox::Built> build_adversary(const std::string& root, const std::strin
   return sandbox::build(request);
 }
 
-}  // namespace
-
-Result<GpuCost> calibrate_plans(Device& device, const std::string& root) {
+Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const BlankSource& blanks) {
   Result<sandbox::Built> built = build_adversary(root, device.architecture());
   if (!built) {
     return Failure{"the clock's adversary does not build: " + built.failure().message, "host"};
   }
   Result<sandbox::Plan> nothing = empty_plan(built->signatures);
-  Result<Series> empty = nothing ? windows(device, *nothing, built->path) : nothing.failure();
+  Result<Series> empty = nothing ? windows(device, blanks, *nothing, built->path) : nothing.failure();
   if (!empty) {
     return empty.failure();
   }
@@ -172,7 +172,7 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root) {
   leads.insert(leads.end(), std::begin(kEarly_ns), std::end(kEarly_ns));
   for (const std::int64_t early : leads) {
     Result<sandbox::Plan> plan = work_plan(built->signatures, early);
-    Result<Series> series = plan ? windows(device, *plan, built->path) : plan.failure();
+    Result<Series> series = plan ? windows(device, blanks, *plan, built->path) : plan.failure();
     if (!series) {
       return series.failure();
     }

@@ -2,13 +2,23 @@
 // alive. About 3 s, once for each judge.
 #pragma once
 
+#include <functional>
+#include <string>
+
+#include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 
 namespace khost::judge::gpu {
 
-// `root` holds the sources. Gives plan_s, spread_s, slack_s and the evidence for them. Builds the adversary with nvcc when it is not in the cache; where
-// that fails the failure is returned: without a slack there is no verdict on speed.
-Result<GpuCost> calibrate_plans(Device& device, const std::string& root);
+// Where a calibrating subject's process comes from.
+using BlankSource = std::function<Result<Blank>()>;
+
+// `root` holds the sources. Gives plan_s, spread_s, slack_s and the evidence for them. Builds the adversary with nvcc when
+// it is not in the cache; where that fails the failure is returned: without a slack there is no verdict on speed.
+Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const BlankSource& blanks);
+
+// The subjects that gain against the clock, so that it is known how much (adversary/kernels/early.cu).
+Result<sandbox::Built> build_adversary(const std::string& root, const std::string& architecture);
 
 // Host time of an opening that reveals as much as this task's, with nobody else on the device.
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch);

@@ -24,6 +24,10 @@ Result<Json> Evaluation::run() {
     verdict_.fail("void", "task", "lease", lease.failure().message);
     return answer();
   }
+  if (!choose_subject()) {
+    return answer();
+  }
+  gpu_.foresee(python_, files_.count("model_new.py") > 0);
   const bool measured = wants_times(request_, purpose_);
   const bool profiled = purpose_ == Purpose::profile && request_.value("kernels", true);
   Right right(gpu_);
@@ -123,9 +127,6 @@ bool Evaluation::open_task() {
 }
 
 bool Evaluation::build_kernels() {
-  if (!choose_subject()) {
-    return false;
-  }
   if (python_) {
     return build_extensions();
   }

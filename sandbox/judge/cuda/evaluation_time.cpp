@@ -149,7 +149,11 @@ Status Evaluation::calibrate() {
   if (gpu_.cost_.known) {
     return ok();
   }
-  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root);
+  const BlankSource blanks = [this]() -> Result<Blank> {
+    Result<Blank> ready = gpu_.blanks_.take(0);
+    return ready && ready->device == device_ ? std::move(ready) : Blank::open(*device_);
+  };
+  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root, blanks);
   if (!cost) {
     return cost.failure();
   }

@@ -1,10 +1,15 @@
 #include "sandbox/judge/cuda/gpu.h"
 
+#include <unistd.h>
+
 #include <memory>
+#include <thread>
 
 #include "host/base/lease.h"
 #include "host/base/sha256.h"
+#include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
 namespace {
@@ -31,6 +36,32 @@ Result<SetMemory> lend_set(std::size_t bytes) {
 }
 
 }  // namespace
+
+void Gpu::foresee(bool python, bool records) {
+  if (current_ == nullptr && !view()) {
+    return;  // who needs the device says why there is none
+  }
+  if (records) {
+    std::call_once(recorder_, [this] {
+      std::thread([this] {
+        (void)service_.recorders();
+        while (true) {
+          pause();  // a jail dies with the thread that made it
+        }
+      }).detach();
+    });
+  }
+  if (python) {
+    const Access& access = current_.load()->access();
+    homes_.begin({access.nodes, access.prefixes, access.library_path, access.driver_folder});
+  }
+  std::call_once(adversary_, [this] {
+    std::thread([root = place_.root, architecture = current_.load()->architecture()] {
+      (void)build_adversary(root, architecture);  // found again by its content
+    }).detach();
+  });
+  blanks_.begin();
+}
 
 // Nobody is timed while a context is made, and contexts are made while nobody wants to time.
 Result<Blank> Gpu::make_blank() {

@@ -77,6 +77,9 @@ class Gpu {
   Result<Zygote*> zygote();
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<Blank> make_blank();
+  // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
+  // Waits for nothing but the device.
+  void foresee(bool python, bool records);
 
   Service& service_;
   PythonPlace place_;
@@ -90,6 +93,7 @@ class Gpu {
   std::list<std::shared_ptr<Task>> tasks_;
   GpuCost cost_;
   std::optional<profiler::Ceilings> ceilings_;  // once a profile asked for them
+  std::once_flag recorder_, adversary_;
   Homes& homes_;         // never given up: an import cannot be broken off
   Stock<Blank> blanks_;  // the last member: its threads use the others
 };

@@ -9,11 +9,16 @@ constexpr double kTimeout_s = 600;  // a starved machine imports for minutes
 
 Homes::Homes(PythonPlace place) : place_(std::move(place)), stock_(kReady, kMakers, [this] { return make(); }) {}
 
-Result<std::unique_ptr<Zygote>> Homes::take(const GpuView& view) {
+void Homes::begin(const GpuView& view) {
   {
     const std::scoped_lock lock(mutex_);
     view_ = view;
   }
+  stock_.begin();
+}
+
+Result<std::unique_ptr<Zygote>> Homes::take(const GpuView& view) {
+  begin(view);
   while (true) {
     Result<std::unique_ptr<Zygote>> taken = stock_.take(kTimeout_s);
     if (!taken || (*taken)->alive()) {

@@ -13,6 +13,8 @@ namespace khost::judge::gpu {
 class Homes {
  public:
   explicit Homes(PythonPlace place);
+  // Starts the first ones, for who will take one soon.
+  void begin(const GpuView& view);
   // A fresh one; waits while none is ready. host when none can be started.
   Result<std::unique_ptr<Zygote>> take(const GpuView& view);
 
