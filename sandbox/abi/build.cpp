@@ -110,8 +110,11 @@ std::vector<std::string> cuda_command_line(const BuildRequest& request, const So
   flags.insert(flags.end(), request.flags.begin(), request.flags.end());
   std::vector<std::string> link = {"-L" + (fs::path(nvcc).parent_path().parent_path() / "lib64").string(), "-lcudart",
                                    "-Wl,-z,defs", "-Wl,--as-needed", "-lcublas", "-lcublasLt"};
-  if (fs::exists("/usr/include/cudnn.h") || fs::exists("/usr/local/cuda/include/cudnn.h")) {
-    link.emplace_back("-lcudnn");
+  for (const char* folder : {"/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/cuda/include"}) {
+    if (fs::exists(fs::path(folder) / "cudnn.h")) {
+      link.emplace_back("-lcudnn");
+      break;
+    }
   }
   return nvcc_steps(nvcc, std::string("/out/") + kLibrary, sources.compiled, flags, link);
 }

@@ -4,6 +4,7 @@
 --   a new candidate  neither side has seen it; on the judge's side a process that starts then ("from nothing": with an
 --                    empty cache of builds too), or one that stands, as it does in a run
 --   the same again   builds are cached where a side caches them
+--   as one .cu       the same kernel by the direct ABI, as an agent of this host writes it
 local fixtures = require "tests.bench.fixtures"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -28,6 +29,12 @@ local function marked(name, mark)
     body.files[path] = path:find("%.cu$") and text .. ("// %s\n"):format(mark)
       or text:gsub('#include <torch/extension.h>\n', ('#include <torch/extension.h>\n// %s\n'):format(mark), 1)
   end
+  return body
+end
+
+local function as_plan(mark)
+  local body = fixtures.request("cuda/good/plain", mark)
+  body.against = "eager"
   return body
 end
 
@@ -81,12 +88,15 @@ function others.compare(which, checkout)
   ask_ours(process, marked(side.name, "new 2"))
   local new_ours, new = ask_ours(process, marked(side.name, "new 3"))
   local again_ours, again = ask_ours(process, body)
+  ask_ours(process, as_plan "new 4")
+  local plan_ours, plan = ask_ours(process, as_plan "new 5")
   process:close()
-  local accepted = first.ok and second.ok and verdict.status == "ok" and again.status == "ok"
+  local accepted = first.ok and second.ok and verdict.status == "ok" and again.status == "ok" and plan.status == "ok"
   if accepted then
     log.print(("%-12s on one %s"):format(side.label, verdict.evidence.device and verdict.evidence.device.name or "GPU"))
     line(side.label, "a new candidate, all started then", new_theirs, started)
     line(side.label, "a new candidate, the judge stands", new_theirs, new_ours)
+    line(side.label, "as one .cu, the judge stands", new_theirs, plan_ours)
     line(side.label, "the same again, the judge stands", again_theirs, again_ours)
   else
     log.print(("%-12s nothing to compare: it said %s, then %s; the judge %s (%s), then %s"):format(side.label,
@@ -94,7 +104,7 @@ function others.compare(which, checkout)
       again.status))
   end
   log.print(("%-12s theirs in parts: %s"):format("", json.encode(first)))
-  for what, one in pairs { started = verdict, new = new, again = again } do
+  for what, one in pairs { started = verdict, new = new, again = again, plan = plan } do
     log.print(("%-12s ours in parts, %s: %s"):format("", what, json.encode(one.wall_s)))
   end
   fs.remove_tree(folder)

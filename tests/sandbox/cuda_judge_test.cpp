@@ -94,6 +94,10 @@ TEST_CASE("a CUDA kernel builds in the jail, and its signature says which argume
   Result<Built> plain = build_folder(kCuda / "good/plain");
   REQUIRE_MESSAGE(plain, plain.failure().message);
   CHECK(plain->signatures.at("affine_relu") == "rfrfrfwfslslS-");
+  if (fs::exists("/usr/local/cuda/include/cudnn.h") || fs::exists("/usr/include/cudnn.h")) {
+    const Result<Built> cudnn = build_folder(kCuda / "good/conv_cudnn");
+    CHECK_MESSAGE(cudnn, (cudnn ? "" : cudnn.failure().message));
+  }
   Result<Built> cublas = build_folder(kCuda / "good/linear_cublas");
   REQUIRE_MESSAGE(cublas, cublas.failure().message);
   CHECK(cublas->signatures.at("linear_relu") == "rfrfrfwfslslH-S-");
@@ -103,6 +107,7 @@ TEST_CASE("the adversary that calibrates the clock builds like any candidate") {
   Result<Built> built = build_folder(fs::path(KHOST_SOURCE_DIR) / "sandbox/judge/cuda/adversary");
   REQUIRE_MESSAGE(built, built.failure().message);
   CHECK(built->signatures.at("work_and_acknowledge") == "wfslslslS-");
+  CHECK(built->signatures.at("fill_and_stamp") == "wfslslS-");
 }
 
 TEST_CASE("the comparison on the device walks contiguous outputs as one piece and strided ones by few dimensions") {

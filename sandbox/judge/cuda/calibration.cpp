@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sandbox/abi/build.h"
+#include "sandbox/judge/cuda/views.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {
@@ -13,6 +14,7 @@ namespace {
 constexpr int kWindows = 25;
 constexpr double kTimeout_s = 2;
 constexpr double kSetUpTimeout_s = 20;
+constexpr double kCopyTimeout_s = 10;
 constexpr std::int64_t kElements = std::int64_t{1} << 20;
 constexpr std::int64_t kWork_ns = 500000;
 // How much earlier the adversaries acknowledge: from a few microseconds to before they begin.
@@ -73,6 +75,22 @@ Result<sandbox::Plan> empty_plan(const sandbox::Signatures& signatures) {
                signatures);
 }
 
+Result<sandbox::Plan> fill_plan(const sandbox::Signatures& signatures, std::int64_t fours, std::int64_t blocks) {
+  const std::int64_t floats = 4 * fours + 4 * blocks;  // two stamps of eight bytes a block
+  const Json arguments = {{{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}},
+                          {{"role", "s"}, {"dtype", "l"}, {"value", fours}},
+                          {{"role", "s"}, {"dtype", "l"}, {"value", blocks}},
+                          {{"role", "S"}}};
+  const Json output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", {floats}},
+                       {"stride", {1}},    {"offset", 0}};
+  const Json launch = {{"symbol", "fill_and_stamp"}, {"arguments", arguments}};
+  return bound(sandbox::Plan::parse({{"launches", Json::array({launch})},
+                                     {"workspace", Json::array()},
+                                     {"outputs", output},
+                                     {"output_storages", {floats * 4}}}),
+               signatures);
+}
+
 Result<sandbox::Plan> work_plan(const sandbox::Signatures& signatures, std::int64_t early_ns) {
   const Json arguments = {{{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}},
                           {{"role", "s"}, {"dtype", "l"}, {"value", kElements}},
@@ -93,18 +111,17 @@ struct Series {
   std::vector<double> right, all;  // seconds; `right` where every sample held
 };
 
-Result<Series> windows(Device& device, Candidate& subject) {
+Status get_ready(Candidate& subject) {
   const Window set_up = subject.ready(kSetUpTimeout_s);
-  if (set_up.end != Window::End::done || set_up.status != 0) {
-    return Failure{"a calibrating subject did not get ready: " + set_up.message, "host"};
-  }
-  Result<Sampled> sampled = ones(device, subject.outputs());
-  if (!sampled) {
-    return sampled.failure();
-  }
-  Call call;
-  call.views = reinterpret_cast<const View*>(sampled->view.data());
-  call.view_count = 1;
+  return set_up.end == Window::End::done && set_up.status == 0
+             ? ok()
+             : Status(Failure{"a calibrating subject did not get ready: " + set_up.message, "host"});
+}
+
+// Of a subject that is ready.
+using Inside = std::function<double()>;  // of the call that was made: seconds that are no cost
+
+Result<Series> windows(Candidate& subject, Call call, const Inside& inside = {}) {
   Series result;
   for (int i = 0; i < kWindows + 3; i++) {
     call.seed = secret_number();
@@ -119,20 +136,66 @@ Result<Series> windows(Device& device, Candidate& subject) {
       return Failure{"a calibrating call did not come back: " + turn.window.message, "host"};
     }
     if (i >= 5) {
-      result.all.push_back(turn.window.seconds);
+      result.all.push_back(turn.window.seconds - (inside ? inside() : 0));
       if (turn.wrong == 0) {
-        result.right.push_back(turn.window.seconds);
+        result.right.push_back(result.all.back());
       }
     }
   }
   return result;
 }
 
-Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox::Plan& plan, const std::string& library) {
+Call looking_at(const Memory& views, std::size_t count) {
+  Call call;
+  call.views = reinterpret_cast<const View*>(views.data());
+  call.view_count = static_cast<int>(count);
+  return call;
+}
+
+Result<Series> windows(Device& device, Candidate& subject) {
+  if (Status ready = get_ready(subject); !ready) {
+    return ready.failure();
+  }
+  Result<Sampled> sampled = ones(device, subject.outputs());
+  return sampled ? windows(subject, looking_at(sampled->view, 1)) : sampled.failure();
+}
+
+Result<std::unique_ptr<Candidate>> started(const BlankSource& blanks, const sandbox::Plan& plan,
+                                          const std::string& library) {
   Result<Blank> blank = blanks();
-  Result<std::unique_ptr<Candidate>> subject =
-      blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
+  return blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
+}
+
+Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox::Plan& plan, const std::string& library) {
+  Result<std::unique_ptr<Candidate>> subject = started(blanks, plan, library);
   return subject ? windows(device, **subject) : subject.failure();
+}
+
+// What a window takes beyond the time from the first block's begin to the last one's end, of a kernel that fills so much.
+Result<double> beyond_filling(Device& device, const BlankSource& blanks, const sandbox::Built& built, std::size_t bytes) {
+  const auto fours = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / 16));
+  const std::int64_t blocks = 2 * device.multiprocessors();
+  Result<sandbox::Plan> plan = fill_plan(built.signatures, fours, blocks);
+  Result<std::unique_ptr<Candidate>> subject = plan ? started(blanks, *plan, built.path) : plan.failure();
+  if (!subject) {
+    return subject.failure();
+  }
+  std::vector<std::int64_t> stamps(static_cast<std::size_t>(2 * blocks));
+  const Inside filling = [&] {
+    cudaMemcpy(stamps.data(), (*subject)->outputs() + 16 * fours, stamps.size() * sizeof stamps[0], cudaMemcpyDeviceToHost);
+    std::int64_t begin = stamps[0], end = stamps[1];
+    for (std::size_t i = 2; i < stamps.size(); i += 2) {
+      begin = std::min(begin, stamps[i]);
+      end = std::max(end, stamps[i + 1]);
+    }
+    return 1e-9 * static_cast<double>(end - begin);
+  };
+  if (Status ready = get_ready(**subject); !ready) {
+    return ready.failure();
+  }
+  Result<Sampled> sampled = ones(device, nullptr);
+  Result<Series> series = sampled ? windows(**subject, looking_at(sampled->view, 1), filling) : sampled.failure();
+  return series ? Result<double>(median(series->all)) : series.failure();
 }
 
 }  // namespace
@@ -199,6 +262,44 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const B
 Result<double> calibrate_candidate(Device& device, Candidate& empty) {
   Result<Series> series = windows(device, empty);
   return series ? Result<double>(median(series->right)) : series.failure();
+}
+
+Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks,
+                                   const Session& session, const Batch& batch, const std::vector<Tolerance>& tolerance) {
+  const Layouts& layouts = session.layouts();
+  const std::size_t outputs = layouts.outputs.tensors.size();
+  Result<Memory> got = Memory::make(layouts.outputs.region_bytes);
+  Result<Memory> there = Memory::make(outputs * sizeof(View));
+  if (!got || !there) {
+    return TaskCost{};
+  }
+  const std::byte* expected = batch.sets[0].device.data + layouts.inputs.region_bytes + layouts.state.region_bytes;
+  const std::vector<View> views = views_of(layouts.outputs, got->data(), layouts.outputs, expected, tolerance);
+  cudaMemcpyAsync(got->data(), expected, layouts.outputs.region_bytes, cudaMemcpyDeviceToDevice, device.stream());
+  cudaMemcpyAsync(there->data(), views.data(), outputs * sizeof(View), cudaMemcpyHostToDevice, device.stream());
+  if (!device.settle(kCopyTimeout_s)) {
+    return Failure{"the GPU did not answer", "device"};
+  }
+  Result<sandbox::Built> built = build_adversary(root, device.architecture());
+  Result<sandbox::Plan> nothing = built ? empty_plan(built->signatures) : built.failure();
+  Result<std::unique_ptr<Candidate>> empty = nothing ? started(blanks, *nothing, built->path) : nothing.failure();
+  if (!empty) {
+    return empty.failure();
+  }
+  Result<Series> small = windows(device, **empty);
+  Result<Series> own = small ? windows(**empty, looking_at(*there, outputs)) : small.failure();
+  if (!own) {
+    return own.failure();
+  }
+  TaskCost cost;
+  cost.closing_s = std::max(0.0, median(own->all) - median(small->all));
+  empty->reset();
+  const Result<double> beyond = beyond_filling(device, blanks, *built, layouts.outputs.region_bytes);
+  if (!beyond && beyond.failure().code != "limit") {
+    return beyond.failure();
+  }
+  cost.flush_s = beyond ? std::max(0.0, *beyond - median(small->all)) : 0;
+  return cost;
 }
 
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch) {

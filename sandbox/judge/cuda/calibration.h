@@ -20,6 +20,14 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const B
 // The subjects that gain against the clock, so that it is known how much (adversary/kernels/early.cu).
 Result<sandbox::Built> build_adversary(const std::string& root, const std::string& architecture);
 
+// What windows on a task take beyond those of calibrate_plans, for nothing that a candidate does: 0 where there is no room to
+// measure it.
+//   closing  the sampled elements lie all over its outputs, at places that no cache and no table of addresses holds
+//   flush    a call is acknowledged when what it wrote is there for every process and not only for its own: from the end of
+//            the last block of a kernel that fills as much, and likewise from the launch to its first block
+Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks, const Session& session,
+                                   const Batch& batch, const std::vector<Tolerance>& tolerance);
+
 // Host time of an opening that reveals as much as this task's, with nobody else on the device.
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch);
 

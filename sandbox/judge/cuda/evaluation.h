@@ -87,6 +87,7 @@ class Evaluation {
   Result<double> baseline_block(const std::string& kind, Process process);
   void measure_baseline(const std::string& kind);
   Status calibrate();
+  Result<Blank> blank_at_hand();
   Json answer() const;             // the verdict; for an agent with a text
   std::string verify_text() const;
   std::string profile_text() const;

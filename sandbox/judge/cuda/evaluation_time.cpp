@@ -71,7 +71,9 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
     calls++;
     openings_.push_back(turn.open_s - task_->idle_open_s);
     busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
-    samples.push_back(std::max(1e-7, turn.window.seconds - (python_ ? gpu_.cost_.candidate_s : gpu_.cost_.plan_s)));
+    const double cost_s =
+        (python_ ? gpu_.cost_.candidate_s : gpu_.cost_.plan_s) + task_->cost.closing_s + task_->cost.flush_s;
+    samples.push_back(std::max(1e-7, turn.window.seconds - cost_s));
   }
   busy_openings_ += busy;
   windows_ += calls;
@@ -120,7 +122,8 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
       return Failure{"the " + kind + " baseline" + why, "timeout"};
     }
     if (!warming) {
-      seconds.push_back(std::max(1e-7, turn.window.seconds - (kind == "empty" ? 0 : gpu_.cost_.python_s)));
+      const double cost_s = kind == "empty" ? 0 : gpu_.cost_.python_s + task_->cost.flush_s;
+      seconds.push_back(std::max(1e-7, turn.window.seconds - cost_s));
     }
   }
   return median(seconds);
@@ -145,15 +148,17 @@ void Evaluation::measure_baseline(const std::string& kind) {
   session.baselines[kind] = baseline_of(medians);
 }
 
+// One that stands ready, or a new one: for whoever has the device alone.
+Result<Blank> Evaluation::blank_at_hand() {
+  Result<Blank> ready = gpu_.blanks_.take(0);
+  return ready && ready->device == device_ ? std::move(ready) : Blank::open(*device_);
+}
+
 Status Evaluation::calibrate() {
   if (gpu_.cost_.known) {
     return ok();
   }
-  const BlankSource blanks = [this]() -> Result<Blank> {
-    Result<Blank> ready = gpu_.blanks_.take(0);
-    return ready && ready->device == device_ ? std::move(ready) : Blank::open(*device_);
-  };
-  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root, blanks);
+  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root, [this] { return blank_at_hand(); });
   if (!cost) {
     return cost.failure();
   }
@@ -265,13 +270,21 @@ bool Evaluation::time() {
     if (!idle) {
       return void_for("time", idle.failure());
     }
-    task_->idle_open_s = *idle;
     if (Status calibrated = calibrate(); !calibrated) {
       return void_for("time", calibrated.failure());
     }
     if (Status calibrated = calibrate_python(); !calibrated) {
       return void_for("time", calibrated.failure());
     }
+    if (task_->idle_open_s == 0) {
+      Result<TaskCost> cost = measure_task_cost(*gpu_.device_, gpu_.place_.root, [this] { return blank_at_hand(); },
+                                                session, *batch_, tolerance_);
+      if (!cost) {
+        return void_for("time", cost.failure());
+      }
+      task_->cost = *cost;
+    }
+    task_->idle_open_s = *idle;
     for (const std::string& kind : kinds) {
       measure_baseline(kind);
     }
@@ -282,6 +295,8 @@ bool Evaluation::time() {
   }
   verdict_.slack_s = gpu_.cost_.slack_s;
   verdict_.evidence["clock"] = gpu_.cost_.evidence;
+  verdict_.evidence["clock"]["closing_s"] = task_->cost.closing_s;
+  verdict_.evidence["clock"]["flush_s"] = task_->cost.flush_s;
   verdict_.evidence["before"] = gpu_.device_->state();
   std::vector<double> samples;
   if (!candidate_block(*subject_, samples)) {

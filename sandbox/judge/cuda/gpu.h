@@ -27,10 +27,17 @@ class Service;
 
 namespace khost::judge::gpu {
 
+// What each window on a task takes besides, for the size of its outputs (calibration.h).
+struct TaskCost {
+  double closing_s = 0;  // candidates' alone: a baseline's outputs are not sampled
+  double flush_s = 0;
+};
+
 // A task as the device holds it.
 struct Task {
   std::shared_ptr<Session> session;
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
+  TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
   std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
   std::optional<double> flops;

@@ -1,6 +1,7 @@
 // The subjects that calibrate the clock. One launches an empty kernel: without any the device would not even turn to
-// the subject, which costs most of a window. The other is the adversary: work that keeps the whole device for a given time, writes its output at the
-// very end, and acknowledges the call by itself, earlier. It finds the word as any candidate could: in /proc/self/maps.
+// the subject, which costs most of a window. One fills an output and notes when its blocks began and ended. The third is the
+// adversary: work that keeps the whole device for a given time, writes its output at the very end, and acknowledges the
+// call by itself, earlier. It finds the word as any candidate could: in /proc/self/maps.
 #include <cstdio>
 #include <cstring>
 
@@ -54,6 +55,19 @@ unsigned* control_page() {
 
 __global__ void nothing() {}
 
+// Begin and end of each block, in the device's nanoseconds; the end is when its writes are there for the whole device.
+__global__ void __launch_bounds__(kThreads) fill(float4* out, int64_t n4, longlong2* stamps) {
+  const unsigned long long start = device_ns();
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < n4; i += int64_t{gridDim.x} * kThreads) {
+    out[i] = {1.0f, 1.0f, 1.0f, 1.0f};
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    stamps[blockIdx.x] = {static_cast<long long>(start), static_cast<long long>(device_ns())};
+  }
+}
+
 }  // namespace
 
 extern "C" int launch_nothing(khost::stream* stream) {
@@ -61,6 +75,14 @@ extern "C" int launch_nothing(khost::stream* stream) {
   return cudaGetLastError();
 }
 KHOST_EXPORT(launch_nothing)
+
+// n4 times four floats, and behind them two stamps a block.
+extern "C" int fill_and_stamp(float* out, int64_t n4, int64_t blocks, khost::stream* stream) {
+  fill<<<static_cast<unsigned>(blocks), kThreads, 0, khost::cuda(stream)>>>(
+      reinterpret_cast<float4*>(out), n4, reinterpret_cast<longlong2*>(out + 4 * n4));
+  return cudaGetLastError();
+}
+KHOST_EXPORT(fill_and_stamp)
 
 // early_ns below 0: honest, the caller acknowledges.
 extern "C" int work_and_acknowledge(float* out, int64_t n, int64_t nanoseconds, int64_t early_ns, khost::stream* stream) {
