@@ -76,8 +76,13 @@ end
 ---@param checkout string folder of its repository
 ---@return boolean
 function others.compare(which, checkout)
+  local marks = 0
+  local function fresh(name)  -- seen by nobody, not in another run either
+    marks = marks + 1
+    return ("%s %d, %d"):format(name, marks, sched.now() * 1e6)
+  end
   local side, folder = SIDES[which], ("%s/khost-others-%d"):format(fs.env "TMPDIR" or "/tmp", math.floor(sched.now() * 1e3))
-  local body = marked(side.name, "new 1")
+  local body = marked(side.name, fresh "new")
   written(folder, body)
   local new_theirs, first = ask_other(which, checkout, folder)
   local again_theirs, second = ask_other(which, checkout, folder)
@@ -85,11 +90,11 @@ function others.compare(which, checkout)
   local process = assert(judge.open { jobs = 4 })
   local _, verdict = ask_ours(process, body)
   local started = sched.now() - begin
-  ask_ours(process, marked(side.name, "new 2"))
-  local new_ours, new = ask_ours(process, marked(side.name, "new 3"))
+  ask_ours(process, marked(side.name, fresh "new"))
+  local new_ours, new = ask_ours(process, marked(side.name, fresh "new"))
   local again_ours, again = ask_ours(process, body)
-  ask_ours(process, as_plan "new 4")
-  local plan_ours, plan = ask_ours(process, as_plan "new 5")
+  ask_ours(process, as_plan(fresh "plan"))
+  local plan_ours, plan = ask_ours(process, as_plan(fresh "plan"))
   process:close()
   local accepted = first.ok and second.ok and verdict.status == "ok" and again.status == "ok" and plan.status == "ok"
   if accepted then

@@ -27,7 +27,8 @@ inline std::map<std::string, std::string> candidate_files(const std::filesystem:
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.is_regular_file()) {
-      files[std::filesystem::relative(entry.path(), folder).string()] = read_text(entry.path());
+      // Not relative(), which resolves links.
+      files[entry.path().lexically_relative(folder).string()] = read_text(entry.path());
     }
   }
   return files;

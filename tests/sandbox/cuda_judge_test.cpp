@@ -107,7 +107,7 @@ TEST_CASE("the adversary that calibrates the clock builds like any candidate") {
   Result<Built> built = build_folder(fs::path(KHOST_SOURCE_DIR) / "sandbox/judge/cuda/adversary");
   REQUIRE_MESSAGE(built, built.failure().message);
   CHECK(built->signatures.at("work_and_acknowledge") == "wfslslslS-");
-  CHECK(built->signatures.at("fill_and_stamp") == "wfslslS-");
+  CHECK(built->signatures.at("stream_and_stamp") == "wfslslslS-");
 }
 
 TEST_CASE("the comparison on the device walks contiguous outputs as one piece and strided ones by few dimensions") {

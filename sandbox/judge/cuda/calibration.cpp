@@ -75,15 +75,21 @@ Result<sandbox::Plan> empty_plan(const sandbox::Signatures& signatures) {
                signatures);
 }
 
-Result<sandbox::Plan> fill_plan(const sandbox::Signatures& signatures, std::int64_t fours, std::int64_t blocks) {
-  const std::int64_t floats = 4 * fours + 4 * blocks;  // two stamps of eight bytes a block
+// In units of 16 bytes; a stamp of a block is one of them.
+struct Streamed {
+  std::int64_t written = 0, read = 0, blocks = 0;
+};
+
+Result<sandbox::Plan> stream_plan(const sandbox::Signatures& signatures, const Streamed& streamed) {
+  const std::int64_t floats = 4 * (streamed.blocks + streamed.written + streamed.read);
   const Json arguments = {{{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", fours}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", blocks}},
+                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.written}},
+                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.read}},
+                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.blocks}},
                           {{"role", "S"}}};
   const Json output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", {floats}},
                        {"stride", {1}},    {"offset", 0}};
-  const Json launch = {{"symbol", "fill_and_stamp"}, {"arguments", arguments}};
+  const Json launch = {{"symbol", "stream_and_stamp"}, {"arguments", arguments}};
   return bound(sandbox::Plan::parse({{"launches", Json::array({launch})},
                                      {"workspace", Json::array()},
                                      {"outputs", output},
@@ -171,18 +177,22 @@ Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox:
   return subject ? windows(device, **subject) : subject.failure();
 }
 
-// What a window takes beyond the time from the first block's begin to the last one's end, of a kernel that fills so much.
-Result<double> beyond_filling(Device& device, const BlankSource& blanks, const sandbox::Built& built, std::size_t bytes) {
-  const auto fours = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / 16));
-  const std::int64_t blocks = 2 * device.multiprocessors();
-  Result<sandbox::Plan> plan = fill_plan(built.signatures, fours, blocks);
+// What a window takes beyond the time from the first block's begin to the last one's end, of a kernel that reads and writes
+// as much as the task's inputs and outputs are.
+Result<double> beyond_streaming(Device& device, const BlankSource& blanks, const sandbox::Built& built,
+                                const Layouts& layouts) {
+  Streamed streamed;
+  streamed.written = static_cast<std::int64_t>(layouts.outputs.region_bytes / 16);
+  streamed.read = static_cast<std::int64_t>((layouts.inputs.region_bytes + layouts.state.region_bytes) / 16);
+  streamed.blocks = 2 * device.multiprocessors();
+  Result<sandbox::Plan> plan = stream_plan(built.signatures, streamed);
   Result<std::unique_ptr<Candidate>> subject = plan ? started(blanks, *plan, built.path) : plan.failure();
   if (!subject) {
     return subject.failure();
   }
-  std::vector<std::int64_t> stamps(static_cast<std::size_t>(2 * blocks));
-  const Inside filling = [&] {
-    cudaMemcpy(stamps.data(), (*subject)->outputs() + 16 * fours, stamps.size() * sizeof stamps[0], cudaMemcpyDeviceToHost);
+  std::vector<std::int64_t> stamps(static_cast<std::size_t>(2 * streamed.blocks));
+  const Inside streaming = [&] {
+    cudaMemcpy(stamps.data(), (*subject)->outputs(), stamps.size() * sizeof stamps[0], cudaMemcpyDeviceToHost);
     std::int64_t begin = stamps[0], end = stamps[1];
     for (std::size_t i = 2; i < stamps.size(); i += 2) {
       begin = std::min(begin, stamps[i]);
@@ -194,7 +204,7 @@ Result<double> beyond_filling(Device& device, const BlankSource& blanks, const s
     return ready.failure();
   }
   Result<Sampled> sampled = ones(device, nullptr);
-  Result<Series> series = sampled ? windows(**subject, looking_at(sampled->view, 1), filling) : sampled.failure();
+  Result<Series> series = sampled ? windows(**subject, looking_at(sampled->view, 1), streaming) : sampled.failure();
   return series ? Result<double>(median(series->all)) : series.failure();
 }
 
@@ -294,7 +304,7 @@ Result<TaskCost> measure_task_cost(Device& device, const std::string& root, cons
   TaskCost cost;
   cost.closing_s = std::max(0.0, median(own->all) - median(small->all));
   empty->reset();
-  const Result<double> beyond = beyond_filling(device, blanks, *built, layouts.outputs.region_bytes);
+  const Result<double> beyond = beyond_streaming(device, blanks, *built, layouts);
   if (!beyond && beyond.failure().code != "limit") {
     return beyond.failure();
   }

@@ -23,8 +23,8 @@ Result<sandbox::Built> build_adversary(const std::string& root, const std::strin
 // What windows on a task take beyond those of calibrate_plans, for nothing that a candidate does: 0 where there is no room to
 // measure it.
 //   closing  the sampled elements lie all over its outputs, at places that no cache and no table of addresses holds
-//   flush    a call is acknowledged when what it wrote is there for every process and not only for its own: from the end of
-//            the last block of a kernel that fills as much, and likewise from the launch to its first block
+//   flush    a call is acknowledged when what it wrote is there for every process and not only for its own: seen with a
+//            kernel that reads and writes everything once, from its last block's end and up to its first one's begin
 Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks, const Session& session,
                                    const Batch& batch, const std::vector<Tolerance>& tolerance);
 

@@ -1,6 +1,6 @@
 // The subjects that calibrate the clock. One launches an empty kernel: without any the device would not even turn to
-// the subject, which costs most of a window. One fills an output and notes when its blocks began and ended. The third is the
-// adversary: work that keeps the whole device for a given time, writes its output at the very end, and acknowledges the
+// the subject, which costs most of a window. One reads and writes so much, and notes when its blocks began and ended. The third is
+// the adversary: work that keeps the whole device for a given time, writes its output at the very end, and acknowledges the
 // call by itself, earlier. It finds the word as any candidate could: in /proc/self/maps.
 #include <cstdio>
 #include <cstring>
@@ -56,10 +56,22 @@ unsigned* control_page() {
 __global__ void nothing() {}
 
 // Begin and end of each block, in the device's nanoseconds; the end is when its writes are there for the whole device.
-__global__ void __launch_bounds__(kThreads) fill(float4* out, int64_t n4, longlong2* stamps) {
+__global__ void __launch_bounds__(kThreads) stream(const float4* in, int64_t read4, float4* out, int64_t written4,
+                                                  longlong2* stamps) {
   const unsigned long long start = device_ns();
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < n4; i += int64_t{gridDim.x} * kThreads) {
-    out[i] = {1.0f, 1.0f, 1.0f, 1.0f};
+  float4 sum{};
+  const int64_t most = read4 > written4 ? read4 : written4;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < most; i += int64_t{gridDim.x} * kThreads) {
+    if (i < read4) {
+      const float4 word = in[i];
+      sum = {sum.x + word.x, sum.y + word.y, sum.z + word.z, sum.w + word.w};
+    }
+    if (i < written4) {
+      out[i] = sum;
+    }
+  }
+  if (read4 > written4 && sum.x + sum.y + sum.z + sum.w == 1e38f) {  // never, but the compiler does not know
+    out[0] = sum;
   }
   __threadfence();
   __syncthreads();
@@ -76,13 +88,14 @@ extern "C" int launch_nothing(khost::stream* stream) {
 }
 KHOST_EXPORT(launch_nothing)
 
-// n4 times four floats, and behind them two stamps a block.
-extern "C" int fill_and_stamp(float* out, int64_t n4, int64_t blocks, khost::stream* stream) {
-  fill<<<static_cast<unsigned>(blocks), kThreads, 0, khost::cuda(stream)>>>(
-      reinterpret_cast<float4*>(out), n4, reinterpret_cast<longlong2*>(out + 4 * n4));
+// In `memory`: two stamps a block, then what is written and what is read, in units of four floats.
+extern "C" int stream_and_stamp(float* memory, int64_t written4, int64_t read4, int64_t blocks, khost::stream* stream) {
+  auto* all = reinterpret_cast<float4*>(memory);
+  ::stream<<<static_cast<unsigned>(blocks), kThreads, 0, khost::cuda(stream)>>>(
+      all + blocks + written4, read4, all + blocks, written4, reinterpret_cast<longlong2*>(all));
   return cudaGetLastError();
 }
-KHOST_EXPORT(fill_and_stamp)
+KHOST_EXPORT(stream_and_stamp)
 
 // early_ns below 0: honest, the caller acknowledges.
 extern "C" int work_and_acknowledge(float* out, int64_t n, int64_t nanoseconds, int64_t early_ns, khost::stream* stream) {
