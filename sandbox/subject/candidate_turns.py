@@ -16,7 +16,7 @@ from candidate_policy import Refused, Watch, line_of_traceback
 from device_memory import load_library, load_profiler, region
 from manifest import Layout, leaves, over_region
 
-PREPARED, READY = 0xfffffffe, 1  # acknowledged after the halves of the set-up (cuda_turn.h)
+PREPARED, READY = 0xfffffffe, 1  # acknowledged after the steps of the set-up (cuda_turn.h)
 WRONG, REFUSED = 1, 2   # status of a call or of the set-up
 ALIGNMENT = 64          # what a storage must have (sandbox/abi/manifest.h)
 PR_SET_DUMPABLE = 4
@@ -213,11 +213,11 @@ def run(request, fds):
     """Never returns. `fds`: control page, report, inputs, state, arena, the extensions in the order of `keys`, and with
     "profile" the profiler's page."""
     stage = Stage(request, fds)
-    for half, acknowledged in ((stage.prepare, PREPARED), (stage.load, READY)):
+    for step, acknowledged in ((stage.prepare, PREPARED), (stage.load, READY)):
         if acknowledged == READY and not stage.library.khost_wait_go(stage.page, READY):
             os._exit(0)
         try:
-            half()
+            step()
         except BaseException as error:
             stage.fail(acknowledged, error)
             os._exit(3)
