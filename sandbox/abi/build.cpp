@@ -110,11 +110,8 @@ std::vector<std::string> cuda_command_line(const BuildRequest& request, const So
   flags.insert(flags.end(), request.flags.begin(), request.flags.end());
   std::vector<std::string> link = {"-L" + (fs::path(nvcc).parent_path().parent_path() / "lib64").string(), "-lcudart",
                                    "-Wl,-z,defs", "-Wl,--as-needed", "-lcublas", "-lcublasLt"};
-  for (const char* folder : {"/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/cuda/include"}) {
-    if (fs::exists(fs::path(folder) / "cudnn.h")) {
-      link.emplace_back("-lcudnn");
-      break;
-    }
+  if (cudnn_installed()) {
+    link.emplace_back("-lcudnn");
   }
   return nvcc_steps(nvcc, std::string("/out/") + kLibrary, sources.compiled, flags, link);
 }
@@ -314,6 +311,13 @@ Result<std::string> own_file(const std::string& path) {
 }
 
 Result<std::string> abi_file(const std::string& path) { return own_file("skills/cpp-kernel/template/" + path); }
+
+bool cudnn_installed() {
+  const auto folders = {"/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/include",
+                        "/usr/local/cuda/include"};
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const char* folder) { return fs::exists(fs::path(folder) / "cudnn.h"); });
+}
 
 Result<Built> build(const BuildRequest& request) {
   if (request.target != "cpu" && request.target != "cuda") {

@@ -43,6 +43,9 @@ Result<Built> build(const BuildRequest& request);
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
 std::string default_cache_dir();
 
+// Whether a CUDA candidate can include cudnn.h and link cuDNN here.
+bool cudnn_installed();
+
 // A file or folder of the source folder, or of share/khost where it is installed; host when it is not there.
 Result<std::string> own_path(const std::string& path);
 Result<std::string> own_file(const std::string& path);

@@ -1,5 +1,6 @@
 #include "sandbox/abi/plan.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>

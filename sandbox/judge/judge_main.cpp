@@ -104,7 +104,6 @@ int main(int argc, char** argv) {
   std::mutex mutex;
   std::condition_variable some;
   std::deque<Json> waiting;
-  // They live as long as the process: jails die with the thread that made them.
   std::vector<std::thread> workers;
   for (int i = 0; i < std::stoi(options["--jobs"]); i++) {
     workers.emplace_back([&] {

@@ -45,9 +45,9 @@ Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, co
 void Service::warm_up() {
   std::call_once(warmed_, [this] {
     std::thread([this] {
-      (void)baselines();
-      while (true) {
-        pause();  // a jail dies with the thread that made it
+      try {
+        (void)baselines();
+      } catch (const std::exception&) {  // who needs them meets it again and says so
       }
     }).detach();
   });

@@ -27,10 +27,10 @@ Baseline baseline_of(const std::vector<double>& process_medians);
 // True or false when one block against the cached baseline settles it; nothing when it is too close.
 std::optional<bool> clear_case(const Baseline& baseline, const std::vector<double>& candidate, double slack_s);
 
-// Whether a block of the baseline, taken right beside the candidate's, shows that it is not faster. No is what stays when
-// nothing can be shown, so this rests on how near two processes are a moment apart, and not on how far a cached reading may
-// have strayed.
-bool slower_beside(double baseline_s, const std::vector<double>& candidate, double slack_s);
+// Whether a block of the baseline, taken right beside the candidate's, shows that it is not faster. No is what stays
+// when nothing can be shown, so this rests on how near two processes are a moment apart, and not on how far a cached
+// reading may have strayed; of a baseline whose processes were far apart (`known`) it says nothing.
+bool slower_beside(double beside_s, const Baseline& known, const std::vector<double>& candidate, double slack_s);
 
 // The log ratio of one bracket, the candidate charged with the slack.
 double bracket(double before_s, double candidate_s, double after_s, double slack_s);

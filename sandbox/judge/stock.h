@@ -1,14 +1,16 @@
-// Things that take long to make, and of which some stand ready. Threads of its own make them, so a thing may need that the
-// thread that made it lives. Any thread.
+// Things that take long to make, and of which some stand ready; threads of its own make them. Any thread.
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,9 +22,10 @@ namespace khost::judge {
 template <class T>
 class Stock {
  public:
-  // `makers` threads keep `ready` things, and one more for everybody who waits. begin(), or the first take(), starts them.
-  Stock(std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
-      : ready_wanted_(ready), makers_(makers), make_(std::move(make)) {}
+  // `makers` threads keep `ready` things, and one more for everybody who waits. begin(), or the first take(), starts
+  // them. `name` is what messages call one of them.
+  Stock(std::string name, std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
+      : name_(std::move(name)), ready_wanted_(ready), makers_(makers), make_(std::move(make)) {}
   Stock(const Stock&) = delete;
   Stock& operator=(const Stock&) = delete;
   // Waits for what is being made.
@@ -42,8 +45,7 @@ class Stock {
     start_makers();
   }
 
-  // Waits while none is ready. timeout after so many seconds, or why the last one could not be made: the next take tries
-  // again.
+  // Waits while none is ready. timeout after so many seconds, or why none could be made: the next take tries again.
   Result<T> take(double most_s) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(most_s);
     std::unique_lock lock(mutex_);
@@ -51,10 +53,15 @@ class Stock {
     failure_.reset();
     waiting_++;
     wanted_.notify_all();
-    const bool done = some_.wait_until(lock, deadline, [this] { return !ready_.empty() || failure_; });
+    // One maker's failure is not the others': they may be about to succeed.
+    const bool done =
+        some_.wait_until(lock, deadline, [this] { return !ready_.empty() || (failure_ && making_ == 0); });
     waiting_--;
     if (ready_.empty()) {
-      return done ? *failure_ : Failure{"none was ready in time", "timeout"};
+      return done ? *failure_
+                  : Failure{name_ + " was not ready within " + std::to_string(std::lround(most_s)) +
+                                " s: the machine has too much to do; ask again, or run fewer jobs",
+                            "timeout"};
     }
     T taken = std::move(ready_.front());
     ready_.pop_front();
@@ -80,11 +87,12 @@ class Stock {
       }
       making_++;
       lock.unlock();
-      Result<T> made = make_();
+      Result<T> made = guarded();
       lock.lock();
       making_--;
       if (made) {
         ready_.push_back(std::move(*made));
+        failure_.reset();
       } else {
         failure_ = made.failure();
       }
@@ -92,6 +100,16 @@ class Stock {
     }
   }
 
+  // An exception would end the process, and is a failure like another.
+  Result<T> guarded() const {
+    try {
+      return make_();
+    } catch (const std::exception& error) {
+      return Failure{name_ + " could not be made: " + error.what(), "host"};
+    }
+  }
+
+  const std::string name_;
   const std::size_t ready_wanted_, makers_;
   const std::function<Result<T>()> make_;
   std::mutex mutex_;

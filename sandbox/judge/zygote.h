@@ -1,6 +1,6 @@
 // A jailed Python that has torch imported, and its children. start() blocks for the import (2 to 5 s); spawn() for a
 // fork (about 20 ms). A child serves one job and is killed with its object. spawn() may be called from any thread, a
-// Child belongs to one thread at a time. The thread that starts a zygote must live as long as it.
+// Child belongs to one thread at a time.
 #pragma once
 
 #include <sys/types.h>

@@ -4,6 +4,8 @@ local json = require "khost.json"
 
 local fixtures = {}
 
+local INCLUDES = { "/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/include", "/usr/local/cuda/include" }
+
 local function folder_of(name) return ("%s/tests/kernels/%s"):format(fs.root(), name) end
 
 --- Names of a group's candidates, "good/row_softmax".
@@ -42,8 +44,24 @@ function fixtures.request(name, mark)
   }
 end
 
+--- What a candidate needs and this machine lacks; as cudnn_installed() of sandbox/abi/build.cpp looks.
 ---@param name string
----@return {status: string|string[], stage?: string, reason?: string, twin?: string}
+---@return string|nil
+function fixtures.lacks(name)
+  local needs = fixtures.expected(name).needs
+  if not needs then
+    return nil
+  end
+  for _, folder in ipairs(INCLUDES) do
+    if fs.exists(folder .. "/" .. needs) then
+      return nil
+    end
+  end
+  return needs
+end
+
+---@param name string
+---@return {status: string|string[], stage?: string, reason?: string, twin?: string, needs?: string}
 function fixtures.expected(name)
   return json.decode(assert(fs.read(folder_of(name) .. "/expected.json")))
 end

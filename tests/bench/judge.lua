@@ -14,13 +14,14 @@ local log = require "khost.log"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 
-local OPTIONS = { { name = "--set", kind = "list", help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, kernelbench=DIR, cuda_agent=DIR" } }
+local OPTIONS = { { name = "--set", kind = "list",
+  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, kernelbench=DIR, cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
 local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu" }
 local NAMES = {
   cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
-  -- Four tasks, since each takes some ten seconds of baselines first: two of 60 us, a kernel of 1 ms that is slower than its
-  -- baselines, and one that calls cuBLAS as they do, in 1.5 ms.
+  -- Four tasks, since each takes some ten seconds of baselines first: two of 60 us, a kernel of 1 ms that is slower
+  -- than its baselines, and one that calls cuBLAS as they do, in 1.5 ms.
   cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
     wrong = "cuda/wrong/half_output", waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
 }
@@ -149,7 +150,7 @@ local function waited(process, count, name)
       add_walls(walls, verdict)
     end
   end
-  log.print(("files to verdict    median %.2f s, 90 %% %.2f s, %d of %d distinct of %s (%.2f ms) one after the other"):format(
+  log.print(("files to verdict    median %.2f s, 90 %% %.2f s, %d of %d distinct of %s (%.2f ms) in turn"):format(
     quantile(waits, 0.5), quantile(waits, 0.9), judged, count, name, 1e3 * took / math.max(1, judged)))
   log.print(("where it goes       %s; exclusive lease median %.0f ms"):format(shares(walls, judged),
     quantile(exclusive, 0.5) * 1e3))

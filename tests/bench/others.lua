@@ -81,7 +81,8 @@ function others.compare(which, checkout)
     marks = marks + 1
     return ("%s %d, %d"):format(name, marks, sched.now() * 1e6)
   end
-  local side, folder = SIDES[which], ("%s/khost-others-%d"):format(fs.env "TMPDIR" or "/tmp", math.floor(sched.now() * 1e3))
+  local side = SIDES[which]
+  local folder = ("%s/khost-others-%d"):format(fs.env "TMPDIR" or "/tmp", math.floor(sched.now() * 1e3))
   local body = marked(side.name, fresh "new")
   written(folder, body)
   local new_theirs, first = ask_other(which, checkout, folder)

@@ -81,6 +81,10 @@ void check_groups(const std::vector<std::string>& groups) {
     for (const auto& entry : fs::directory_iterator(kCuda / group)) {
       CAPTURE(entry.path().string());
       const Json wanted = Json::parse(read_text(entry.path() / "expected.json"));
+      if (wanted.value("needs", "") == "cudnn.h" && !cudnn_installed()) {
+        MESSAGE("left out, for there is no cudnn.h: " << entry.path().string());
+        continue;
+      }
       const Json verdict = verdict_on(entry.path(), true);
       CAPTURE(verdict.dump());
       CHECK(accepted(wanted, verdict));
@@ -94,7 +98,7 @@ TEST_CASE("a CUDA kernel builds in the jail, and its signature says which argume
   Result<Built> plain = build_folder(kCuda / "good/plain");
   REQUIRE_MESSAGE(plain, plain.failure().message);
   CHECK(plain->signatures.at("affine_relu") == "rfrfrfwfslslS-");
-  if (fs::exists("/usr/local/cuda/include/cudnn.h") || fs::exists("/usr/include/cudnn.h")) {
+  if (cudnn_installed()) {
     const Result<Built> cudnn = build_folder(kCuda / "good/conv_cudnn");
     CHECK_MESSAGE(cudnn, (cudnn ? "" : cudnn.failure().message));
   }

@@ -40,6 +40,20 @@ TEST_CASE("words arrive as they were sent, and numbered ones as descriptors of t
   CHECK(lseek(b.get(), 0, SEEK_END) == 3);
 }
 
+TEST_CASE("a message that is refused leaves no descriptor open") {
+  Ends ends;
+  const Fd file(memfd_create("file", MFD_CLOEXEC));
+  const int next = dup(file.get());  // the lowest free number
+  close(next);
+  for (const char* word : {"@1", "@", "@x", "@0x", "@99999999999999999999"}) {
+    CAPTURE(word);
+    REQUIRE(send_words(ends.ours.get(), {word}, {file.get()}));
+    CHECK(receive_words(ends.theirs.get()).empty());
+    const Fd again(dup(file.get()));
+    CHECK(again.get() == next);
+  }
+}
+
 TEST_CASE("a closed socket, and a number without its descriptor, are no message") {
   {
     Ends ends;
@@ -53,7 +67,7 @@ TEST_CASE("a closed socket, and a number without its descriptor, are no message"
 
 TEST_CASE("more descriptors or words than fit are not sent") {
   Ends ends;
-  CHECK_FALSE(send_words(ends.ours.get(), {"x"}, std::vector<int>(kMostFds + 1, 0)));
+  CHECK_FALSE(send_words(ends.ours.get(), {"x"}, std::vector<int>(kMostSentFds + 1, 0)));
   CHECK_FALSE(send_words(ends.ours.get(), {std::string(kMostWords, 'x')}, {}));
   REQUIRE(send_words(ends.ours.get(), {std::string(kMostWords - 1, 'x')}, {}));
   const std::vector<std::string> words = receive_words(ends.theirs.get());

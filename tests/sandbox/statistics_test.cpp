@@ -24,14 +24,20 @@ class Machine {
     return samples;
   }
 
-  // As evaluation_time.cpp decides: the cached baseline when that is clear, else brackets.
+  // As cuda/evaluation_time.cpp decides: the cached baseline when that is clear, a block of it beside the candidate's
+  // when that shows that it is not faster, else brackets.
   bool faster(double baseline_s, double candidate_s, double slack_s = 0) {
     std::vector<double> medians;
     for (int i = 0; i < 3; i++) {
       medians.push_back(median(block(baseline_s)));
     }
-    if (const auto clear = clear_case(baseline_of(medians), block(candidate_s), slack_s)) {
+    const Baseline known = baseline_of(medians);
+    const std::vector<double> first = block(candidate_s);
+    if (const auto clear = clear_case(known, first, slack_s)) {
       return *clear;
+    }
+    if (slower_beside(median(block(baseline_s)), known, first, slack_s)) {
+      return false;
     }
     std::vector<double> brackets;
     double before = median(block(baseline_s));
@@ -93,15 +99,19 @@ TEST_CASE("the slack is charged to the candidate: a gain below it never counts")
 
 TEST_CASE("a baseline timed beside says of an equal program that it is not faster, and never of one that is") {
   Machine machine(23, 0.003, 0.02);
+  const Baseline steady = baseline_of({1e-3, 1.001e-3, 0.999e-3});
   int equal = 0, wrong = 0;
   for (int i = 0; i < 500; i++) {
-    equal += slower_beside(median(machine.block(1e-3)), machine.block(1e-3), 0) ? 1 : 0;
-    wrong += slower_beside(median(machine.block(1e-3)), machine.block(0.94e-3), 0) ? 1 : 0;
+    equal += slower_beside(median(machine.block(1e-3)), steady, machine.block(1e-3), 0) ? 1 : 0;
+    wrong += slower_beside(median(machine.block(1e-3)), steady, machine.block(0.94e-3), 0) ? 1 : 0;
   }
   CHECK(equal >= 300);  // the others are left to brackets
   CHECK(wrong == 0);
-  CHECK_FALSE(slower_beside(1e-3, {1e-3, 1e-3}, 0));  // too few calls
-  CHECK_FALSE(slower_beside(0, std::vector<double>(12, 1e-3), 0));
+  const std::vector<double> same(12, 1e-3);
+  CHECK(slower_beside(1e-3, steady, same, 0));
+  CHECK_FALSE(slower_beside(1e-3, steady, {1e-3, 1e-3}, 0));  // too few calls
+  CHECK_FALSE(slower_beside(0, steady, same, 0));
+  CHECK_FALSE(slower_beside(1e-3, baseline_of({1e-3, 1.03e-3, 0.98e-3}), same, 0));  // its processes differ
 }
 
 TEST_CASE("one bracket decides nothing and five leave nothing open") {

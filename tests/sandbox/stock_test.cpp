@@ -3,7 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "host/base/defer.h"
 
 using khost::Failure;
 using khost::Result;
@@ -26,7 +32,7 @@ bool within(double most_s, const std::function<bool()>& holds) {
 
 TEST_CASE("a stock makes nothing before it is asked, then keeps as many as it was told") {
   std::atomic<int> made{0};
-  Stock<std::unique_ptr<int>> stock(2, 3, [&]() -> Result<std::unique_ptr<int>> {
+  Stock<std::unique_ptr<int>> stock("a number", 2, 3, [&]() -> Result<std::unique_ptr<int>> {
     return std::make_unique<int>(made++);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -42,15 +48,17 @@ TEST_CASE("a stock makes nothing before it is asked, then keeps as many as it wa
 
 TEST_CASE("whoever waits on an empty stock is served before its patience ends, or is told") {
   std::atomic<bool> slow{true};
-  Stock<int> stock(0, 2, [&]() -> Result<int> {
+  Stock<int> stock("a number", 0, 2, [&]() -> Result<int> {
     while (slow) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return 7;
   });
+  const khost::Defer release([&] { slow = false; });  // before the stock waits for its makers
   Result<int> late = stock.take(0.05);
   REQUIRE_FALSE(late);
   CHECK(late.failure().code == "timeout");
+  CHECK(late.failure().message.find("a number was not ready within 0 s") == 0);
   slow = false;
   Result<int> taken = stock.take(60);
   REQUIRE(taken);
@@ -59,7 +67,7 @@ TEST_CASE("whoever waits on an empty stock is served before its patience ends, o
 
 TEST_CASE("what cannot be made is said to who waits, and the next take tries again") {
   std::atomic<int> tries{0};
-  Stock<int> stock(2, 1, [&]() -> Result<int> {
+  Stock<int> stock("a number", 2, 1, [&]() -> Result<int> {
     if (++tries == 1) {
       return Failure{"no room", "limit"};
     }
@@ -71,4 +79,40 @@ TEST_CASE("what cannot be made is said to who waits, and the next take tries aga
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(tries == 1);  // nobody waits: a device that is full is left alone
   CHECK(stock.take(60));
+}
+
+TEST_CASE("an exception while making is a failure with its words, and the process goes on") {
+  Stock<int> stock("a number", 1, 1, []() -> Result<int> { throw std::runtime_error("the disk is full"); });
+  Result<int> taken = stock.take(60);
+  REQUIRE_FALSE(taken);
+  CHECK(taken.failure().code == "host");
+  CHECK(taken.failure().message == "a number could not be made: the disk is full");
+}
+
+TEST_CASE("one maker's failure is not that of who waits while another maker is about to succeed") {
+  std::atomic<int> begun{0};
+  Stock<int> stock("a number", 1, 2, [&]() -> Result<int> {
+    if (begun++ == 0) {
+      return within(60, [&] { return begun >= 2; }) ? Result<int>(Failure{"no room", "limit"}) : 1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // ends after the failure
+    return 2;
+  });
+  Result<int> taken = stock.take(60);
+  REQUIRE_MESSAGE(taken, taken.failure().message);
+  CHECK(*taken == 2);
+}
+
+TEST_CASE("a stock that ends waits for what is being made") {
+  std::atomic<int> begun{0}, made{0};
+  {
+    Stock<int> stock("a number", 3, 3, [&]() -> Result<int> {
+      begun++;
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      return ++made;
+    });
+    stock.begin();
+    CHECK(within(60, [&] { return begun == 3; }));
+  }
+  CHECK(made == 3);
 }

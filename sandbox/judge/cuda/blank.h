@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/jail/fd.h"
 #include "sandbox/jail/jail.h"
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
@@ -13,7 +14,8 @@
 
 namespace khost::judge::gpu {
 
-// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees them.
+// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees
+// them.
 struct Profiling {
   int page_fd = -1;
   std::string library, cupti;

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -101,7 +102,7 @@ class Device {
   cudaStream_t stream_ = nullptr;
   Memory scrub_;
   Access access_;
-  bool lost_ = false;
+  std::atomic<bool> lost_ = false;
   double bandwidth_ = 0;
 };
 

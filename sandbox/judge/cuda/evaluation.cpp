@@ -1,6 +1,7 @@
 #include "sandbox/judge/cuda/evaluation.h"
 
 #include <chrono>
+#include <shared_mutex>
 
 #include "sandbox/judge/planning.h"
 #include "sandbox/judge/service.h"
@@ -64,7 +65,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
   auto held = asked;
   const bool on_device = step.need == Need::device || step.need == Need::device_alone;
   if (on_device) {
-    right.take();
+    right.take(step.run != &Evaluation::open_task);  // a task is opened beside who starts
   } else {
     right.give_back();
     if (step.need == Need::lease && !starts_slowly()) {
@@ -83,6 +84,10 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     const Lease::Guard guard =
         lease.acquire(step.need == Need::device_alone ? Lease::Mode::exclusive : Lease::Mode::shared);
     held = Steady::now();
+    std::shared_lock starting(gpu_.starting_, std::defer_lock);
+    if (!on_device) {
+      starting.lock();
+    }
     const Status opened = on_device ? gpu_.open() : device_->attach();
     if (!opened) {
       passed = void_for(step.stage, opened.failure());
@@ -96,8 +101,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
       subject_.reset();
     }
     if (!passed || step.run == &Evaluation::brackets) {
-      ahead_.clear();  // ending a process disturbs whoever is timed
-      blanks_.clear();
+      give_up_ahead();  // ending a process disturbs whoever is timed
     }
     if (over) {
       verdict_.evidence["exclusive_s"] = exclusive_s_ += since(held);

@@ -24,6 +24,7 @@ inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is 
 class Evaluation {
  public:
   Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
+  ~Evaluation() { gpu_.ahead_ -= counted_; }
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
   Result<Json> run();
@@ -50,8 +51,10 @@ class Evaluation {
   // The right to use the device, and the claim to it.
   struct Right {
     explicit Right(Gpu& gpu) : claim(gpu.order_), lock(gpu.mutex_, std::defer_lock) {}
-    void take() {
-      claim.take();
+    void take(bool claimed) {
+      if (claimed) {
+        claim.take();
+      }
       if (!lock) {
         lock.lock();
       }
@@ -65,10 +68,12 @@ class Evaluation {
     std::unique_lock<std::mutex> lock;
   };
   bool run_step(const Step& step, Right& right, Lease& lease);
-  // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the right to
-  // the device. Those with a plan are made of blank processes, which are waited for first.
+  // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the
+  // right to the device. Those with a plan are made of blank processes, which are waited for first.
   bool take_blank();
   bool take_blanks();
+  Result<Blank> ready_blank(double most_s);
+  void give_up_ahead();
   bool start_first();
   bool start_others();
   void start_ahead(std::size_t count);
@@ -92,7 +97,7 @@ class Evaluation {
   std::string verify_text() const;
   std::string profile_text() const;
   void compare_with(const std::string& kind, const std::vector<double>& samples);
-  bool slower_beside(const std::string& kind, const std::vector<double>& samples);
+  bool slower_beside(const std::string& kind, const Baseline& known, const std::vector<double>& samples);
 
   Gpu& gpu_;
   const Json& request_;
@@ -110,6 +115,7 @@ class Evaluation {
   Device* device_ = nullptr;  // as it was when the task was opened
   std::unique_ptr<Candidate> subject_;
   std::deque<Blank> blanks_;
+  int counted_ = 0;  // of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
   std::vector<std::string> close_;  // baselines that one block did not settle

@@ -1,5 +1,6 @@
 // Calls on sets at once, and what is wrong with what they returned.
 #include <algorithm>
+#include <utility>
 
 #include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
@@ -10,14 +11,25 @@ namespace {
 constexpr double kSetUpTimeout = 20;
 constexpr double kCallTimeout = 5;
 constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
+constexpr int kMostAhead = 16;           // of all candidates
 constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
 
 }  // namespace
 
+// One whose process lives and has its context on the device of now.
+Result<Blank> Evaluation::ready_blank(double most_s) {
+  while (true) {
+    Result<Blank> blank = gpu_.blanks_.take(most_s);
+    if (!blank || (blank->device == device_ && !blank->jail->poll())) {
+      return blank;
+    }
+  }
+}
+
 // What cannot be had is started when its turn has come, and what is wrong is said then.
 bool Evaluation::take_blank() {
   if (!python_) {
-    if (Result<Blank> blank = gpu_.blanks_.take(kPatience_s); blank && blank->device == device_) {
+    if (Result<Blank> blank = ready_blank(kPatience_s)) {
       blanks_.push_back(std::move(*blank));
     }
   }
@@ -26,9 +38,20 @@ bool Evaluation::take_blank() {
 
 bool Evaluation::take_blanks() {
   for (std::size_t before = 0; blanks_.size() == before && before < kStartedAhead; before++) {
+    if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
+      gpu_.ahead_--;
+      break;
+    }
+    counted_++;
     take_blank();
   }
   return true;
+}
+
+void Evaluation::give_up_ahead() {
+  ahead_.clear();
+  blanks_.clear();
+  gpu_.ahead_ -= std::exchange(counted_, 0);
 }
 
 // Handles and a Python take tenths of a second; the rest takes hundredths.
@@ -43,14 +66,12 @@ bool Evaluation::start_first() {
 
 // Processes of one candidate in Python are not apart from each other: there none is started while another one lives.
 bool Evaluation::start_others() {
-  if (!python_) {
-    start_ahead(kStartedAhead);
-  }
+  start_ahead(blanks_.size());
   return true;
 }
 
-// What cannot be started now - another candidate may hold all of the device's memory - is started when its turn has come,
-// and what is wrong is said then.
+// What cannot be started now - another candidate may hold all of the device's memory - is started when its turn has
+// come, and what is wrong is said then.
 void Evaluation::start_ahead(std::size_t count) {
   const Layouts& layouts = task_->session->layouts();
   const std::size_t bytes = layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes;

@@ -1,7 +1,7 @@
 #include "sandbox/judge/cuda/gpu.h"
 
-#include <unistd.h>
-
+#include <exception>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -35,30 +35,37 @@ Result<SetMemory> lend_set(std::size_t bytes) {
   return SetMemory{std::move(owner), data, size, fd, [held] { held->close_file(); }};
 }
 
+// What fails here is met again by who needs it, who says so.
+void aside(std::function<void()> work) {
+  std::thread([work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception&) {
+    }
+  }).detach();
+}
+
 }  // namespace
 
 void Gpu::foresee(bool python, bool records) {
   if (current_ == nullptr && !view()) {
     return;  // who needs the device says why there is none
   }
+  Device* const device = current_;
+  if (device == nullptr) {
+    return;  // it was lost just now
+  }
   if (records) {
-    std::call_once(recorder_, [this] {
-      std::thread([this] {
-        (void)service_.recorders();
-        while (true) {
-          pause();  // a jail dies with the thread that made it
-        }
-      }).detach();
-    });
+    std::call_once(recorder_, [this] { aside([this] { (void)service_.recorders(); }); });
   }
   if (python) {
-    const Access& access = current_.load()->access();
+    const Access& access = device->access();
     homes_.begin({access.nodes, access.prefixes, access.library_path, access.driver_folder});
   }
-  std::call_once(adversary_, [this] {
-    std::thread([root = place_.root, architecture = current_.load()->architecture()] {
+  std::call_once(adversary_, [this, device] {
+    aside([root = place_.root, architecture = device->architecture()] {
       (void)build_adversary(root, architecture);  // found again by its content
-    }).detach();
+    });
   });
   blanks_.begin();
 }
@@ -71,9 +78,10 @@ Result<Blank> Gpu::make_blank() {
     return lease.failure();
   }
   const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
+  const std::shared_lock starting(starting_);
   Device* const device = current_;
   if (device == nullptr || device->lost()) {
-    return Failure{"there is no GPU at the moment", "device"};
+    return Failure{"the GPU was lost under a candidate and is being opened again", "device"};
   }
   if (Status attached = device->attach(); !attached) {
     return attached.failure();
@@ -92,6 +100,7 @@ Status Gpu::open() {
   if (device_ && device_->lost()) {
     tasks_.clear();
     current_ = nullptr;
+    const std::scoped_lock alone(starting_);
     lost_.push_back(std::move(device_));
     cudaDeviceReset();
     cost_ = {};
@@ -110,6 +119,11 @@ Status Gpu::open() {
 
 Result<Seen> Gpu::view() {
   const std::scoped_lock lock(mutex_);
+  Result<Lease> lease = Lease::open(lease_path_);
+  if (!lease) {
+    return lease.failure();
+  }
+  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
   if (const Status opened = open(); !opened) {
     return opened.failure();
   }

@@ -8,11 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
-#include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/blank.h"
+#include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/homes.h"
 #include "sandbox/judge/cuda/precedence.h"
 #include "sandbox/judge/cuda/subject.h"
@@ -27,7 +28,7 @@ class Service;
 
 namespace khost::judge::gpu {
 
-// What each window on a task takes besides, for the size of its outputs (calibration.h).
+// What each window on a task takes besides, for the size of its inputs and outputs (calibration.h).
 struct TaskCost {
   double closing_s = 0;  // candidates' alone: a baseline's outputs are not sampled
   double flush_s = 0;
@@ -70,7 +71,7 @@ class Gpu {
         place_(std::move(place)),
         lease_path_(std::move(lease_path)),
         homes_(*new Homes(place_)),
-        blanks_(kReadyBlanks, kBlankMakers, [this] { return make_blank(); }) {}
+        blanks_("a process with a context on the GPU", kReadyBlanks, kBlankMakers, [this] { return make_blank(); }) {}
   ~Gpu();
 
   // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
@@ -95,6 +96,8 @@ class Gpu {
   Precedence order_;
   std::unique_ptr<Device> device_;
   std::atomic<Device*> current_{nullptr};      // for those who start subjects ahead, without the right to it
+  std::shared_mutex starting_;  // shared by them, after the lease; alone to reset a device that was lost
+  std::atomic<int> ahead_{0};   // contexts that wait for brackets
   std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
   std::unique_ptr<Zygote> zygote_;
   std::list<std::shared_ptr<Task>> tasks_;

@@ -7,7 +7,8 @@ constexpr std::size_t kReady = 2, kMakers = 2;
 constexpr double kTimeout_s = 600;  // a starved machine imports for minutes
 }  // namespace
 
-Homes::Homes(PythonPlace place) : place_(std::move(place)), stock_(kReady, kMakers, [this] { return make(); }) {}
+Homes::Homes(PythonPlace place)
+    : place_(std::move(place)), stock_("a Python for a candidate", kReady, kMakers, [this] { return make(); }) {}
 
 void Homes::begin(const GpuView& view) {
   {

@@ -15,7 +15,7 @@ class Homes {
   explicit Homes(PythonPlace place);
   // Starts the first ones, for who will take one soon.
   void begin(const GpuView& view);
-  // A fresh one; waits while none is ready. host when none can be started.
+  // A fresh one; waits while none is ready. host when none can be started, timeout after ten minutes.
   Result<std::unique_ptr<Zygote>> take(const GpuView& view);
 
  private:

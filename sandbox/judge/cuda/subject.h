@@ -1,6 +1,6 @@
-// Who plays turns on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a child of the
-// Python zygote). Their memory is the judge's, lent; it is made for one subject and ends with it. One thread at a time,
-// which holds the right to use the device.
+// Who plays turns on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a child of
+// the Python zygote). Their memory is the judge's, lent; it is made for one subject and ends with it. One thread at a
+// time, which holds the right to use the device.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace khost::judge::gpu {
 
 class Candidate {
  public:
-  // Makes a blank process this candidate's; its set-up is still to be waited for. `session` null: a plan without inputs,
-  // for calibration. `library`: as for khost-subject.
+  // Makes a blank process this candidate's; its set-up is still to be waited for. `session` null: a plan without
+  // inputs, for calibration. `library`: as for khost-subject.
   static Result<std::unique_ptr<Candidate>> start(Blank blank, const Session* session, const sandbox::Plan& plan,
                                                   const std::string& library);
   virtual ~Candidate();

@@ -14,8 +14,8 @@
 #include <cstdint>
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
-// Named only: their headers, cuda_fp16.h and cuda_bf16.h, are for files that calculate with them, since they double what
-// a file takes to compile.
+// Named only: their headers, cuda_fp16.h and cuda_bf16.h, are for files that calculate with them, since they double
+// what a file takes to compile.
 struct __half;
 struct __nv_bfloat16;
 #endif

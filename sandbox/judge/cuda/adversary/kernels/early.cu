@@ -1,7 +1,7 @@
 // The subjects that calibrate the clock. One launches an empty kernel: without any the device would not even turn to
-// the subject, which costs most of a window. One reads and writes so much, and notes when its blocks began and ended. The third is
-// the adversary: work that keeps the whole device for a given time, writes its output at the very end, and acknowledges the
-// call by itself, earlier. It finds the word as any candidate could: in /proc/self/maps.
+// the subject, which costs most of a window. One reads and writes so much, and notes when its blocks began and ended.
+// The third is the adversary: work that keeps the whole device for a given time, writes its output at the very end, and
+// acknowledges the call by itself, earlier. It finds the word as any candidate could: in /proc/self/maps.
 #include <cstdio>
 #include <cstring>
 

@@ -34,13 +34,15 @@ int convolve(const float* x, const float* weight, float* out, int batch, cudnnHa
       case 0: status = cudnnCreateFilterDescriptor(&d.filter); break;
       case 1: status = cudnnCreateConvolutionDescriptor(&d.convolution); break;
       case 2:
-        status = cudnnSetTensor4dDescriptor(d.image, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, batch, kChannels, kSize, kSize);
+        status = cudnnSetTensor4dDescriptor(d.image, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, batch, kChannels, kSize,
+                                            kSize);
         break;
       case 3:
         status = cudnnSetFilter4dDescriptor(d.filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, kChannels, kChannels, 3, 3);
         break;
       case 4:
-        status = cudnnSetConvolution2dDescriptor(d.convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+        status = cudnnSetConvolution2dDescriptor(d.convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
+                                                 CUDNN_DATA_FLOAT);
         break;
       case 5: status = cudnnSetConvolutionMathType(d.convolution, CUDNN_FMA_MATH); break;
       case 6:
@@ -57,7 +59,8 @@ int convolve(const float* x, const float* weight, float* out, int batch, cudnnHa
 extern "C" int conv_relu(const float* x, const float* conv_weight, const float* conv_bias, float* out, int64_t n,
                          khost::handles* handles, khost::stream* stream) {
   const int batch = static_cast<int>(n / (kChannels * kSize * kSize));
-  if (const int failed = convolve(x, conv_weight, out, batch, static_cast<cudnnHandle_t>(handles->cudnn)); failed != 0) {
+  const int failed = convolve(x, conv_weight, out, batch, static_cast<cudnnHandle_t>(handles->cudnn));
+  if (failed != 0) {
     return failed;
   }
   bias_relu_kernel<<<static_cast<unsigned>((n + 255) / 256), 256, 0, khost::cuda(stream)>>>(conv_bias, out, n);
