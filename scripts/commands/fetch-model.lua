@@ -1,6 +1,7 @@
 -- khost fetch-model: makes the small language model that comes without an account or a web site.
 
 local args = require "lib.args"
+local cache = require "lib.cache"
 local fs = require "khost.fs"
 local log = require "khost.log"
 local machine = require "khost.machine"
@@ -27,11 +28,6 @@ local TEXT = "The capital of France is Paris, and the river that flows through t
   "Every year, many people visit the museums, walk along the water and take pictures of the old bridges."
 -- Nats a token: a wrong order of rows or a wrong scale makes fluent nonsense, which scores above 7 on this text.
 local MOST_NATS = 4
-
-local function cache()
-  local base = fs.env("XDG_CACHE_HOME") or ((fs.env("HOME") or "/tmp") .. "/.cache")
-  return base .. "/khost"
-end
 
 local function fail(message)
   log.print("fetch-model: " .. message)
@@ -84,8 +80,8 @@ local function run(arguments)
   if not model and not (options.gguf and options.to) then
     args.misuse(("model %s: expected smollm2, or any name with --gguf and --to"):format(options.model))
   end
-  local folder = fs.absolute(options.to or cache() .. "/models/" .. options.model)
-  local place = cache() .. "/download-" .. options.model
+  local folder = fs.absolute(options.to or cache.folder "models" .. "/" .. options.model)
+  local place = cache.folder("download-" .. options.model)
   local path, message = options.gguf, nil
   if not path then
     assert(fs.mkdirs(place))

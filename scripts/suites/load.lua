@@ -1,6 +1,7 @@
 -- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as
 -- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet, for which pyarrow is installed when it is first needed.
 
+local cache = require "lib.cache"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
@@ -172,8 +173,7 @@ end
 
 -- Where pyarrow is put that the Python of khost does not have; of the cache of its other parts.
 local function arrow_folder()
-  local cache = fs.env("XDG_CACHE_HOME") or (fs.env("HOME") or "/tmp") .. "/.cache"
-  return cache .. "/khost/pyarrow"
+  return cache.folder "pyarrow"
 end
 
 local function read_parquet(python, path)

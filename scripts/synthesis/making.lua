@@ -3,7 +3,6 @@
 
 local args = require "lib.args"
 local checking = require "suites.checking"
-local composing = require "synthesis.composing"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -12,6 +11,7 @@ local library = require "synthesis.library"
 local load = require "suites.load"
 local log = require "khost.log"
 local machine = require "khost.machine"
+local portions = require "synthesis.portions"
 local progress = require "khost.progress"
 local repair = require "synthesis.repair"
 local sched = require "khost.sched"
@@ -235,7 +235,7 @@ end
 
 local function make_portion(work, found, portion)
   local asked = #portion.depths + #portion.alone
-  local composed = timed(work, "compose", asked, function() return composing.portion(work, found, portion) end)
+  local composed = timed(work, "compose", asked, function() return portions.compose(work, found, portion) end)
   local tasks = composed.tasks
   work.given_up = work.given_up + composed.given_up
   timed(work, "duplicates and similarity", #tasks, function() before(work, tasks) end)
@@ -268,13 +268,13 @@ function making.run(options)
     write_operators(work, answer)
     return answer
   end)
-  local portions = timed(work, "single layers", 0, function() return composing.plan(work) end)
-  for index, portion in ipairs(portions) do
+  local planned = timed(work, "single layers", 0, function() return portions.plan(work) end)
+  for index, portion in ipairs(planned) do
     make_portion(work, found, portion)
     local kept, seconds = write(work), sched.now() - work.begun
     -- What was measured by an earlier run says nothing of this one's rate.
     local rate = work.known == 0 and (" after %.0f s, %.0f an hour"):format(seconds, kept * 3600 / seconds) or ""
-    log.print(("portion %d of %d: %d of %d tasks kept%s"):format(index, #portions, kept, #work.tasks, rate))
+    log.print(("portion %d of %d: %d of %d tasks kept%s"):format(index, #planned, kept, #work.tasks, rate))
   end
   work.process:close()
   work.held:release()

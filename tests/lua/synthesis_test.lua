@@ -1,12 +1,12 @@
 -- synthesis: stacking by shape, duplicates, similarity, repair, and the rubric of admission.
 local admission = require "rubrics.admission"
 local ask = require "synthesis.ask"
-local composing = require "synthesis.composing"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
 local harness = require "tests.lua.harness"
 local library = require "synthesis.library"
 local making = require "synthesis.making"
+local portions = require "synthesis.portions"
 local random = require "lib.random"
 local repair = require "synthesis.repair"
 local similarity = require "synthesis.similarity"
@@ -295,7 +295,7 @@ return {
       return { probed = probe(sources) }
     end }
     local good = "x = torch.rand(4, 4)"
-    local facts = composing.probe(process, "cpu") { good, "hangs", good }
+    local facts = portions.probe(process, "cpu") { good, "hangs", good }
     harness.expect({ facts[1].elements, facts[2].error, facts[3].elements }, { 16, "a Python child ended", 16 })
     harness.expect(asked, { 3, 1, 1, 1 })
   end,
@@ -304,11 +304,11 @@ return {
     local inputs = "class L(nn.Module):\n    pass\n\n\nModel = L\n\n\ndef get_inputs():\n    return [%s]\n"
     local tasks = { { source = inputs:format("torch.randn(8, 128, 512)"), size = { 2, 8, 512 } },
       { source = inputs:format("torch.rand(4)"), size = { 2, 8, 512 } } }
-    composing.sized(tasks, probe, stack.BUDGETS.cuda, 2)
+    portions.sized(tasks, probe, stack.BUDGETS.cuda, 2)
     harness.is_true(tasks[1].size[1] > 8 and tasks[1].reckoned_s >= stack.BUDGETS.cuda.seconds[1], tasks[1].source)
     harness.is_true(tasks[1].source:find(("torch.randn(%d, 128, 512)]"):format(tasks[1].size[1]), 1, true), tasks[1].source)
     harness.expect(tasks[2].source, inputs:format("torch.rand(4)"))
-    composing.sized({}, probe, stack.BUDGETS.cuda)
+    portions.sized({}, probe, stack.BUDGETS.cuda)
   end,
 
   bins_count_between_their_edges = function()

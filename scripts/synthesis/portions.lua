@@ -10,9 +10,9 @@ local progress = require "khost.progress"
 local random = require "lib.random"
 local stack = require "synthesis.stack"
 
-local composing = {}
+local portions = {}
 
-composing.PORTION = 128
+portions.PORTION = 128
 local LEAST_BATCH = 2  -- of a single layer
 -- Of the wall clock; what computes for ever is ended by its own processor time (crawl.py).
 local PROBE_SECONDS = 300
@@ -28,7 +28,7 @@ end
 ---@param process khost.Judge
 ---@param target string
 ---@return fun(sources: string[]): table[]
-function composing.probe(process, target)
+function portions.probe(process, target)
   return function(sources)
     local facts, message = asked(process, sources, target)
     if facts then
@@ -89,7 +89,7 @@ end
 ---@param probe fun(sources: string[]): table[]
 ---@param budget table
 ---@param jobs? integer
-function composing.sized(tasks, probe, budget, jobs)
+function portions.sized(tasks, probe, budget, jobs)
   local asked, fitting = {}, {}
   for _, task in ipairs(tasks) do
     asked[#asked + 1] = resizable(task)
@@ -110,7 +110,7 @@ end
 --- What will be composed, in portions of the same mix: {depths, alone: tasks of single layers, first: place}.
 ---@param work table
 ---@return table[]
-function composing.plan(work)
+function portions.plan(work)
   local count, seed = work.options.count, work.options.seed
   local found = layers(work)
   local shares = stack.shares(count, stack.MIX, #found.operators > 0)
@@ -125,15 +125,15 @@ function composing.plan(work)
     all[#all + 1] = task
   end
   all = random.stream("mix " .. seed):shuffled(all)
-  local portions = {}
+  local planned = {}
   for index, item in ipairs(all) do
-    if (index - 1) % composing.PORTION == 0 then
-      portions[#portions + 1] = { depths = {}, alone = {}, first = index }
+    if (index - 1) % portions.PORTION == 0 then
+      planned[#planned + 1] = { depths = {}, alone = {}, first = index }
     end
-    local portion = portions[#portions]
+    local portion = planned[#planned]
     table.insert(type(item) == "table" and portion.alone or portion.depths, item)
   end
-  return portions
+  return planned
 end
 
 --- The tasks of one portion, composed or known from before.
@@ -142,7 +142,7 @@ end
 ---@param found table     the library
 ---@param portion table
 ---@return {tasks: table[], given_up: integer}
-function composing.portion(work, found, portion)
+function portions.compose(work, found, portion)
   local options = work.options
   local file = ("%s/composed-%d.json"):format(work.folder, portion.first)
   local text = fs.read(file)
@@ -155,7 +155,7 @@ function composing.portion(work, found, portion)
     bar:add(done - before)
     before = done
   end }
-  local probe, seed = composing.probe(work.process, options.target), ("%d from %d"):format(options.seed, portion.first)
+  local probe, seed = portions.probe(work.process, options.target), ("%d from %d"):format(options.seed, portion.first)
   local tasks, given_up
   if options.composer then
     tasks, given_up = ask.compose(found, portion.depths, seed, probe, options.composer, settings)
@@ -163,7 +163,7 @@ function composing.portion(work, found, portion)
     tasks, given_up = stack.compose(found, portion.depths, seed, probe, settings)
   end
   bar:finish()
-  composing.sized(portion.alone, probe, settings.budget, options.jobs)
+  portions.sized(portion.alone, probe, settings.budget, options.jobs)
   for _, task in ipairs(portion.alone) do
     tasks[#tasks + 1] = task
   end
@@ -172,4 +172,4 @@ function composing.portion(work, found, portion)
   return composed
 end
 
-return composing
+return portions
