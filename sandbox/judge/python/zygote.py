@@ -18,6 +18,8 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "subject")]
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+IDLE_MS = 200  # nobody asks
+MOST_WITHOUT = 3  # children without the compiler, if there is always somebody
 
 CANDIDATE = "--candidate" in sys.argv
 if CANDIDATE:
@@ -151,6 +153,14 @@ def warm_up_compiler():
         raise RuntimeError("compiling started a thread that a child misses")
 
 
+def import_compiler():
+    """What compiling needs, so that every child has it: 2.7 s, taken when nobody asks, since the first child, which makes a
+    task's inputs, can do without. No CUDA call: it would poison the children."""
+    import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
+    if torch.cuda.is_initialized():
+        raise RuntimeError("importing torch initialised CUDA")
+
+
 def child_computes():
     pid = os.fork()
     if pid == 0:
@@ -168,12 +178,10 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "--compile" in sys.argv:
         warm_up_compiler()
-    if "--cuda" in sys.argv:
-        # Imports what compiling needs. No CUDA call: it would poison the children.
-        import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
-        if torch.cuda.is_initialized():
-            raise RuntimeError("importing torch initialised CUDA")
+    compiler_wanted, forked = "--cuda" in sys.argv, 0
     if CANDIDATE:
+        import_compiler()  # some stand ready, and nothing of theirs may change beside a candidate
+        compiler_wanted = False
         # One candidate's processes are forked from here, with nothing of a task in it; they cannot look into it either.
         from candidate_turns import warm_up
         warm_up()
@@ -183,7 +191,10 @@ def main():
     poller = select.poll()
     poller.register(server, select.POLLIN)
     while True:
-        poller.poll(1000)
+        if not poller.poll(IDLE_MS if compiler_wanted else 1000) or forked >= MOST_WITHOUT:
+            if compiler_wanted:
+                import_compiler()
+            compiler_wanted = False
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -195,6 +206,7 @@ def main():
             continue
         if not data:
             os._exit(0)
+        forked += 1
         if os.fork() == 0:
             server.close()
             try:
