@@ -173,7 +173,10 @@ local function write(work)
       bytes = task.bytes, reason = task.status == "quarantined" and task.reason or nil }
     if task.status == "kept" then
       record.id = ("%05d-%s"):format(#kept + 1, task.name)
-      assert(fs.write(("%s/tasks/%s.py"):format(work.output, record.id), task.source))
+      if work.written[record.id] ~= task.source then  -- with each portion all tasks come by again
+        assert(fs.write(("%s/tasks/%s.py"):format(work.output, record.id), task.source))
+        work.written[record.id] = task.source
+      end
       kept[#kept + 1] = json.encode(record)
     elseif task.status == "quarantined" then
       quarantined[#quarantined + 1] = json.encode(record)
@@ -230,7 +233,8 @@ local function open_work(options)
     args.misuse(message)
   end
   return { options = options, output = options.output, folder = folder, held = held, process = process, rubric = rubric,
-    stages = {}, measured = 0, known = 0, tasks = {}, given_up = 0, first = {}, begun = sched.now() }
+    stages = {}, measured = 0, known = 0, tasks = {}, given_up = 0, first = {}, written = {},
+    begun = sched.now() }
 end
 
 local function make_portion(work, found, portion)

@@ -122,8 +122,8 @@ Result<std::unique_ptr<GpuClock>> GpuClock::make(Device& device, Runner runner) 
 }
 
 GpuClock::~GpuClock() {
-  if (device_.lost()) {
-    return;  // its context is gone, and in the next one these addresses may be somebody else's
+  if (resets_ != device_resets()) {
+    return;
   }
   if (page_ != nullptr) {
     cudaHostUnregister(page_);

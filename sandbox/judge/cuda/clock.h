@@ -87,6 +87,7 @@ class GpuClock {
   TurnState* states_ = nullptr;    // device, open and close
   TurnState* found_ = nullptr;     // host
   cudaEvent_t a_ = nullptr, b_ = nullptr;
+  const unsigned resets_ = device_resets();
 };
 
 // Host time from launching open to seeing it over, with nobody else on the device: the measure for Turn::open_s.

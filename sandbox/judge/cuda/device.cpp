@@ -75,15 +75,30 @@ Access access_to(const std::string& bus) {
   return result;
 }
 
+std::atomic<unsigned> resets{0};
+
 }  // namespace
 
 Failure cuda_failure(const std::string& what, cudaError_t error) {
   return Failure{what + ": " + cudaGetErrorString(error), error == cudaErrorMemoryAllocation ? "limit" : "device"};
 }
 
+unsigned device_resets() { return resets; }
+
+void reset_device() {
+  resets++;
+  cudaDeviceReset();
+}
+
 Memory::~Memory() {
-  if (base_ != nullptr) {
+  if (base_ != nullptr && resets_ == device_resets()) {
     cudaFree(base_);
+  }
+}
+
+Lent::~Lent() {
+  if (resets_ == device_resets()) {
+    sandbox::unmap_memory(memory_);
   }
 }
 

@@ -18,14 +18,21 @@
 
 namespace khost::judge::gpu {
 
+// How often the device was reset, which ends its context. What was made before is not given back afterwards: in the next
+// context its address may be somebody else's.
+unsigned device_resets();
+void reset_device();
+
 // Device memory that nobody else can reach. Move-only.
 class Memory {
  public:
   Memory() = default;
-  Memory(Memory&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory(Memory&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), resets_(other.resets_) {}
   Memory& operator=(Memory&& other) noexcept {
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
+    std::swap(resets_, other.resets_);
     return *this;
   }
   ~Memory();
@@ -36,19 +43,22 @@ class Memory {
  private:
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
+  unsigned resets_ = device_resets();
 };
 
 // Device memory lent to one subject: the judge's mapping and a descriptor. The driver clears new memory. Move-only.
 class Lent {
  public:
   Lent() = default;
-  Lent(Lent&& other) noexcept : memory_(std::exchange(other.memory_, {})), fd_(std::move(other.fd_)) {}
+  Lent(Lent&& other) noexcept
+      : memory_(std::exchange(other.memory_, {})), fd_(std::move(other.fd_)), resets_(other.resets_) {}
   Lent& operator=(Lent&& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(fd_, other.fd_);
+    std::swap(resets_, other.resets_);
     return *this;
   }
-  ~Lent() { sandbox::unmap_memory(memory_); }
+  ~Lent();
   static Result<Lent> make(std::size_t bytes);  // rounded up to the granularity; 0 stays 0
   std::byte* data() const { return reinterpret_cast<std::byte*>(memory_.base); }
   std::size_t bytes() const { return memory_.bytes; }
@@ -58,6 +68,7 @@ class Lent {
  private:
   sandbox::SharedMemory memory_;
   sandbox::Fd fd_;
+  unsigned resets_ = device_resets();
 };
 
 // What a jail needs to see of the driver and the toolkit.

@@ -102,7 +102,7 @@ Status Gpu::open() {
     current_ = nullptr;
     const std::scoped_lock alone(starting_);
     lost_.push_back(std::move(device_));
-    cudaDeviceReset();
+    reset_device();
     cost_ = {};
   }
   if (device_) {
