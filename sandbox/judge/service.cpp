@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <thread>
-
 #include "host/base/defer.h"
 #include "host/base/sha256.h"
+#include "sandbox/judge/aside.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #ifdef KHOST_WITH_CUDA
@@ -43,14 +42,7 @@ Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, co
 }
 
 void Service::warm_up() {
-  std::call_once(warmed_, [this] {
-    std::thread([this] {
-      try {
-        (void)baselines();
-      } catch (const std::exception&) {  // who needs them meets it again and says so
-      }
-    }).detach();
-  });
+  std::call_once(warmed_, [this] { aside([this] { (void)baselines(); }); });
 }
 
 std::shared_ptr<Session> Service::known_session(const std::string& hash) {

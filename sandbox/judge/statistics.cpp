@@ -10,12 +10,27 @@ namespace {
 constexpr double kLeastBetween = 0.015;  // what a median cannot be trusted beyond, however steady its samples look
 constexpr double kLeastBracketSpread = 0.005;
 
-// The same of two processes timed one after the other. On an H200 ten processes of one candidate spread by .9 and 2.8
-// % at 110 us and by .3 to .8 % above 1 ms, from the 10th to the 90th percentile: standard deviations of .1 to 1.1 %.
-// At the largest a candidate that is 6 % faster would be refused in 1 or 2 verdicts of 1,000.
+// The same of two processes timed one after the other. On an H200 ten processes of one candidate spread by .9 and
+// 2.8 % at 110 us and by .3 to .8 % above 1 ms, from the 10th to the 90th percentile: standard deviations of .1 to
+// 1.1 %. At the largest a candidate that is 6 % faster would be refused in 1 or 2 verdicts of 1,000.
 constexpr double kLeastBeside = 0.005;
 
 double threshold() { return -std::log(1 - kFaster); }
+
+// How far beyond the threshold a candidate is, as a log ratio, and the standard error of that; no error, no answer.
+struct Margin {
+  double value = 0, error = 0;
+};
+
+Margin margin_of(double baseline_s, double between, const std::vector<double>& candidate, double slack_s) {
+  const double mine = median(candidate) + slack_s;
+  if (candidate.size() < 5 || mine <= 0 || baseline_s <= 0) {
+    return {};
+  }
+  const double within = 1.2533 * spread(candidate) / mine / std::sqrt(static_cast<double>(candidate.size()));
+  // Two processes are compared, so the spread between processes counts on both sides.
+  return {std::log(baseline_s / mine) - threshold(), std::sqrt(2 * between * between + within * within)};
+}
 
 }  // namespace
 
@@ -36,25 +51,6 @@ double spread(const std::vector<double>& values) {
   }
   return 1.4826 * median(distances);
 }
-
-namespace {
-
-// How far beyond the threshold a candidate is, as a log ratio, and the standard error of that; no error, no answer.
-struct Margin {
-  double value = 0, error = 0;
-};
-
-Margin margin_of(double baseline_s, double between, const std::vector<double>& candidate, double slack_s) {
-  const double mine = median(candidate) + slack_s;
-  if (candidate.size() < 5 || mine <= 0 || baseline_s <= 0) {
-    return {};
-  }
-  const double within = 1.2533 * spread(candidate) / mine / std::sqrt(static_cast<double>(candidate.size()));
-  // Two processes are compared, so the spread between processes counts on both sides.
-  return {std::log(baseline_s / mine) - threshold(), std::sqrt(2 * between * between + within * within)};
-}
-
-}  // namespace
 
 Baseline baseline_of(const std::vector<double>& process_medians) {
   Baseline result;

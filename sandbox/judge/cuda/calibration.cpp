@@ -55,9 +55,30 @@ sandbox::Manifest no_tensors() {
   return sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
 }
 
-Result<sandbox::Plan> bound(Result<sandbox::Plan> plan, const sandbox::Signatures& signatures) {
-  const sandbox::Manifest nothing = no_tensors();
+// Of one launch. `floats`: of its output, which is then its first argument; 0 for none. The others are numbers, the last
+// is the stream.
+Result<sandbox::Plan> plan_of(const sandbox::Signatures& signatures, const char* symbol, std::int64_t floats,
+                              const std::vector<std::int64_t>& numbers) {
+  Json arguments = Json::array();
+  Json output = {{"kind", "none"}};
+  Json storages = Json::array();
+  if (floats > 0) {
+    arguments.push_back({{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}});
+    output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", Json::array({floats})},
+              {"stride", Json::array({1})}, {"offset", 0}};
+    storages.push_back(floats * 4);
+  }
+  for (const std::int64_t number : numbers) {
+    arguments.push_back({{"role", "s"}, {"dtype", "l"}, {"value", number}});
+  }
+  arguments.push_back(Json::object({{"role", "S"}}));
+  const Json launch = {{"symbol", symbol}, {"arguments", arguments}};
+  Result<sandbox::Plan> plan = sandbox::Plan::parse({{"launches", Json::array({launch})},
+                                                     {"workspace", Json::array()},
+                                                     {"outputs", output},
+                                                     {"output_storages", storages}});
   if (plan) {
+    const sandbox::Manifest nothing = no_tensors();
     if (Status fits = plan->bind(signatures, nothing, nothing); !fits) {
       return fits.failure();
     }
@@ -66,13 +87,7 @@ Result<sandbox::Plan> bound(Result<sandbox::Plan> plan, const sandbox::Signature
 }
 
 Result<sandbox::Plan> empty_plan(const sandbox::Signatures& signatures) {
-  const Json stream = Json::object({{"role", "S"}});
-  const Json launch = {{"symbol", "launch_nothing"}, {"arguments", Json::array({stream})}};
-  return bound(sandbox::Plan::parse({{"launches", Json::array({launch})},
-                                     {"workspace", Json::array()},
-                                     {"outputs", {{"kind", "none"}}},
-                                     {"output_storages", Json::array()}}),
-               signatures);
+  return plan_of(signatures, "launch_nothing", 0, {});
 }
 
 // In units of 16 bytes; a stamp of a block is one of them.
@@ -81,36 +96,12 @@ struct Streamed {
 };
 
 Result<sandbox::Plan> stream_plan(const sandbox::Signatures& signatures, const Streamed& streamed) {
-  const std::int64_t floats = 4 * (streamed.blocks + streamed.written + streamed.read);
-  const Json arguments = {{{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.written}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.read}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", streamed.blocks}},
-                          {{"role", "S"}}};
-  const Json output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", {floats}},
-                       {"stride", {1}},    {"offset", 0}};
-  const Json launch = {{"symbol", "stream_and_stamp"}, {"arguments", arguments}};
-  return bound(sandbox::Plan::parse({{"launches", Json::array({launch})},
-                                     {"workspace", Json::array()},
-                                     {"outputs", output},
-                                     {"output_storages", {floats * 4}}}),
-               signatures);
+  return plan_of(signatures, "stream_and_stamp", 4 * (streamed.blocks + streamed.written + streamed.read),
+                 {streamed.written, streamed.read, streamed.blocks});
 }
 
 Result<sandbox::Plan> work_plan(const sandbox::Signatures& signatures, std::int64_t early_ns) {
-  const Json arguments = {{{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", kElements}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", kWork_ns}},
-                          {{"role", "s"}, {"dtype", "l"}, {"value", early_ns}},
-                          {{"role", "S"}}};
-  const Json output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", {kElements}},
-                       {"stride", {1}},    {"offset", 0}};
-  const Json launch = {{"symbol", "work_and_acknowledge"}, {"arguments", arguments}};
-  return bound(sandbox::Plan::parse({{"launches", Json::array({launch})},
-                                     {"workspace", Json::array()},
-                                     {"outputs", output},
-                                     {"output_storages", {kElements * 4}}}),
-               signatures);
+  return plan_of(signatures, "work_and_acknowledge", kElements, {kElements, kWork_ns, early_ns});
 }
 
 struct Series {

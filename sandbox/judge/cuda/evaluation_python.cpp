@@ -161,9 +161,7 @@ bool Evaluation::build_extensions() {
 
 // A Python of its own, which has imported torch and nothing else.
 bool Evaluation::take_home() {
-  const Access& access = gpu_.device_->access();
-  Result<std::unique_ptr<Zygote>> home =
-      gpu_.homes_.take({access.nodes, access.prefixes, access.library_path, access.driver_folder});
+  Result<std::unique_ptr<Zygote>> home = gpu_.homes_.take(view_of(*gpu_.device_));
   if (!home) {
     return void_for("plan", home.failure());
   }

@@ -11,7 +11,7 @@ namespace {
 constexpr double kSetUpTimeout = 20;
 constexpr double kCallTimeout = 5;
 constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
-constexpr int kMostAhead = 16;           // of all candidates
+constexpr int kMostAhead = 16;            // of all candidates
 constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
 
 }  // namespace

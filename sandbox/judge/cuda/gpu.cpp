@@ -1,12 +1,10 @@
 #include "sandbox/judge/cuda/gpu.h"
 
-#include <exception>
-#include <functional>
 #include <memory>
-#include <thread>
 
 #include "host/base/lease.h"
 #include "host/base/sha256.h"
+#include "sandbox/judge/aside.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/service.h"
@@ -35,16 +33,6 @@ Result<SetMemory> lend_set(std::size_t bytes) {
   return SetMemory{std::move(owner), data, size, fd, [held] { held->close_file(); }};
 }
 
-// What fails here is met again by who needs it, who says so.
-void aside(std::function<void()> work) {
-  std::thread([work = std::move(work)] {
-    try {
-      work();
-    } catch (const std::exception&) {
-    }
-  }).detach();
-}
-
 }  // namespace
 
 void Gpu::foresee(bool python, bool records) {
@@ -59,8 +47,7 @@ void Gpu::foresee(bool python, bool records) {
     std::call_once(recorder_, [this] { aside([this] { (void)service_.recorders(); }); });
   }
   if (python) {
-    const Access& access = device->access();
-    homes_.begin({access.nodes, access.prefixes, access.library_path, access.driver_folder});
+    homes_.begin(view_of(*device));
   }
   std::call_once(adversary_, [this, device] {
     aside([root = place_.root, architecture = device->architecture()] {
@@ -127,11 +114,11 @@ Result<Seen> Gpu::view() {
   if (const Status opened = open(); !opened) {
     return opened.failure();
   }
-  return Seen{seen(), device_->describe()["bytes"].get<std::size_t>()};
+  return Seen{view_of(*device_), device_->describe()["bytes"].get<std::size_t>()};
 }
 
-GpuView Gpu::seen() const {
-  const Access& access = device_->access();
+GpuView view_of(const Device& device) {
+  const Access& access = device.access();
   return {access.nodes, access.prefixes, access.library_path, access.driver_folder};
 }
 
@@ -141,7 +128,7 @@ Result<Zygote*> Gpu::zygote() {
     zygote_.reset();
   }
   if (!zygote_) {
-    const GpuView view = seen();
+    const GpuView view = view_of(*device_);
     Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
     if (!started) {
       return started.failure();

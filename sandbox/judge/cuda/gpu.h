@@ -61,6 +61,8 @@ struct Seen {
   std::size_t bytes = 0;
 };
 
+GpuView view_of(const Device& device);
+
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
 
@@ -81,7 +83,6 @@ class Gpu {
  private:
   friend class Evaluation;
   Status open();  // under mutex_
-  GpuView seen() const;
   Result<Zygote*> zygote();
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<Blank> make_blank();
@@ -96,8 +97,8 @@ class Gpu {
   Precedence order_;
   std::unique_ptr<Device> device_;
   std::atomic<Device*> current_{nullptr};      // for those who start subjects ahead, without the right to it
-  std::shared_mutex starting_;  // shared by them, after the lease; alone to reset a device that was lost
-  std::atomic<int> ahead_{0};   // contexts that wait for brackets
+  std::shared_mutex starting_;                 // shared by them, after the lease; alone to reset a lost device
+  std::atomic<int> ahead_{0};                  // contexts that wait for brackets
   std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
   std::unique_ptr<Zygote> zygote_;
   std::list<std::shared_ptr<Task>> tasks_;
