@@ -49,6 +49,7 @@ DOCTEST_REGISTER_LISTENER("counter", 1, Counter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a run that is killed has said what it saw
   doctest::Context context(argc, argv);
   context.setOption("no-intro", true);
   for (int i = 1; i < argc; i++) {

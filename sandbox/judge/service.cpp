@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "host/base/defer.h"
 #include "host/base/sha256.h"
 #include "sandbox/judge/aside.h"
 #include "sandbox/judge/bandwidth.h"
@@ -79,25 +78,18 @@ void Service::remember(const Session& session) {
 // Opening one makes inputs and outputs: other tasks go on meanwhile, who asks for the same one waits.
 Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
   const std::string hash = sha256_hex(source);
-  std::unique_lock lock(sessions_mutex_);
-  opened_.wait(lock, [&] { return opening_.count(hash) == 0; });
-  if (std::shared_ptr<Session> known = known_session(hash)) {
-    return known;
-  }
-  opening_.insert(hash);
-  const Defer opened([&] {  // also when opening raises: others wait for it
-    if (!lock.owns_lock()) {
-      lock.lock();
+  const KeyedMutex::Lock opening(opening_, hash);
+  {
+    const std::scoped_lock lock(sessions_mutex_);
+    if (std::shared_ptr<Session> known = known_session(hash)) {
+      return known;
     }
-    opening_.erase(hash);
-    opened_.notify_all();
-  });
-  lock.unlock();
+  }
   Result<Zygote*> zygote = tasks();
   Result<std::shared_ptr<Session>> made =
       zygote ? Session::open(**zygote, source) : Result<std::shared_ptr<Session>>(zygote.failure());
-  lock.lock();
   if (made) {
+    const std::scoped_lock lock(sessions_mutex_);
     keep(*made);
   }
   return made;

@@ -1,17 +1,16 @@
 // What the jobs of a judge share: zygotes, sessions, the right to time. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <shared_mutex>
 #include <string>
 
 #include "host/base/lease.h"
 #include "sandbox/judge/check.h"
+#include "sandbox/judge/keyed_mutex.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
 
@@ -88,8 +87,7 @@ class Service {
   };
   std::list<std::shared_ptr<Session>> sessions_;
   std::map<std::string, Measured> measured_;  // by the hash of a task
-  std::set<std::string> opening_;
-  std::condition_variable opened_;
+  KeyedMutex opening_;  // of the hash of a task
   Cost cost_;  // under timing_
   std::shared_ptr<gpu::Gpu> gpu_;  // made by the first request for target cuda; under zygotes_
 };

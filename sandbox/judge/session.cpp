@@ -21,6 +21,11 @@ Result<sandbox::Manifest> manifest_at(const Json& answer, const char* key) {
   return sandbox::Manifest::parse(answer[key]);
 }
 
+bool same(const Layouts& one, const Layouts& other) {
+  return one.inputs.to_json() == other.inputs.to_json() && one.state.to_json() == other.state.to_json() &&
+         one.outputs.to_json() == other.outputs.to_json();
+}
+
 }  // namespace
 
 std::uint64_t secret_number() {
@@ -36,7 +41,7 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
     return child;
   }
   Result<Json> answer = child->call({{"kind", "load"}, {"source", source_}, {"seed", secret_number()},
-                                     {"plant", planted_}, {"device", options_.device}}, {}, kLoadTimeout);
+                                     {"plant", planted_.load()}, {"device", options_.device}}, {}, kLoadTimeout);
   if (!answer) {
     const std::string code = zygote.alive() ? "bad_task" : "gone";
     return Failure{answer.failure().message, code};
@@ -49,10 +54,19 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
       return Failure{manifest->failure().message, "bad_task"};
     }
   }
-  layouts_ = {std::move(*inputs), std::move(*state), std::move(*outputs)};
-  deterministic_ = answer->value("deterministic", true);
+  Layouts described{std::move(*inputs), std::move(*state), std::move(*outputs)};
+  if (opened_) {  // others read what was described when it was opened
+    if (!same(described, layouts_)) {
+      return Failure{"the task's tensors have other shapes, dtypes or strides with another seed", "bad_task"};
+    }
+  } else {
+    layouts_ = std::move(described);
+    init_ = answer->value("init", Json());
+  }
   planted_ = answer->value("planted", false);
-  init_ = answer->value("init", Json());
+  if (!answer->value("deterministic", true)) {
+    return Failure{"the task is not deterministic: two calls with the same inputs differ", "bad_task"};
+  }
   return child;
 }
 
@@ -70,7 +84,17 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
   }
   session->batch_ = *batch;
   session->count();
+  session->opened_ = true;
   return session;
+}
+
+std::size_t Session::set_bytes() const {
+  return std::max<std::size_t>(
+      64, layouts_.inputs.region_bytes + layouts_.state.region_bytes + layouts_.outputs.region_bytes);
+}
+
+std::size_t Session::batch_bytes() const {
+  return std::max(bytes(), std::min(options_.budget, set_bytes() * (kVerificationSets + kTimedSets)));
 }
 
 // `wanted` sets where the memory allows it, the first `verified` of them also computed in fp64.
@@ -79,18 +103,17 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t v
   if (!child) {
     return child.failure();
   }
-  if (!deterministic_) {
-    return Failure{"the task is not deterministic: two calls with the same inputs differ", "bad_task"};
-  }
-  const std::size_t bytes = std::max<std::size_t>(
-      64, layouts_.inputs.region_bytes + layouts_.state.region_bytes + layouts_.outputs.region_bytes);
+  const std::size_t bytes = set_bytes();
   const std::size_t affordable = options_.budget / bytes;
   if (affordable < kVerificationSets + 2) {
     return Failure{"task too large: a set of inputs, state and outputs takes " + std::to_string(bytes >> 20) + " MiB",
                    "bad_task"};
   }
-  auto batch = std::make_shared<Batch>();
   const std::size_t count = std::min(wanted, affordable);
+  if (!opened_ && count * bytes > options_.most_to_open) {
+    return Failure{"the sets of the task take " + std::to_string(count * bytes >> 20) + " MiB", "large"};
+  }
+  auto batch = std::make_shared<Batch>();
   Json seeds = Json::array();
   std::vector<int> fds;
   Json sizes = Json::array();
@@ -148,25 +171,44 @@ void Session::count() {
 }
 
 void Session::forget_sets() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) {
+    batch_.reset();
+    visible_.reset();
+    count();
+  }
+}
+
+std::shared_ptr<const Batch> Session::usable(const std::string& artefact) {
+  if (!batch_ || batch_->uses >= kMostUses || !batch_->seen.insert(artefact).second) {
+    return nullptr;
+  }
+  batch_->uses++;
+  return batch_;
+}
+
+std::shared_ptr<const Batch> Session::batch_at_hand(const std::string& artefact) {
   const std::scoped_lock lock(mutex_);
-  batch_.reset();
-  visible_.reset();
-  count();
+  return usable(artefact);
 }
 
 Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
   const std::scoped_lock lock(mutex_);
-  if (!batch_ || batch_->uses >= kMostUses || batch_->seen.count(artefact) > 0) {
-    Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
-    if (!fresh) {
-      return fresh.failure();
-    }
-    batch_ = *fresh;
-    count();
+  if (std::shared_ptr<const Batch> known = usable(artefact)) {
+    return known;
   }
-  batch_->uses++;
-  batch_->seen.insert(artefact);
-  return std::shared_ptr<const Batch>(batch_);
+  Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
+  if (!fresh) {
+    return fresh.failure();
+  }
+  batch_ = *fresh;
+  count();
+  return usable(artefact);
+}
+
+std::shared_ptr<const Batch> Session::visible_at_hand() {
+  const std::scoped_lock lock(mutex_);
+  return visible_;
 }
 
 Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote) {

@@ -56,6 +56,7 @@ struct Batch {
 struct SessionOptions {
   std::string device = "cpu";  // or cuda: then the zygote has a GPU, and `make` gives memory there
   std::size_t budget = kSetBudget;
+  std::size_t most_to_open = SIZE_MAX;  // bytes of sets with which it may be opened; a larger one fails as `large`
   std::function<Result<SetMemory>(std::size_t bytes)> make = {};
 };
 
@@ -75,19 +76,22 @@ class Session {
   const Layouts& layouts() const { return layouts_; }
   const std::string& hash() const { return hash_; }
   const std::string& source() const { return source_; }
-  bool deterministic() const { return deterministic_; }
   bool planted() const { return planted_; }
   // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
   const Json& init() const { return init_; }
 
-  // Sets that this artefact has never met; used for at most 64 artefacts.
+  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be made.
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
+  std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
 
   // Sets for what an agent is told, the same ones each time. No verdict is made on them.
   Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
+  std::shared_ptr<const Batch> visible_at_hand();
 
-  // Memory of the sets at hand; and letting go of them, for whoever needs it: the next batch is made anew.
+  // Memory of the sets at hand, and what they take when they are all there. Letting go of them, for whoever needs the
+  // memory: the next batch is made anew. While one is made, they stay.
   std::size_t bytes() const { return bytes_; }
+  std::size_t batch_bytes() const;
   void forget_sets();
 
   const std::byte* inputs_of(const Set& set) const { return set.region.data(); }
@@ -102,14 +106,18 @@ class Session {
 
  private:
   Result<Child> loaded_child(Zygote& zygote);
-  void count();  // under mutex_
+  std::size_t set_bytes() const;
+  // Both under mutex_. Usable: the batch at hand, when it is one that this artefact has never met.
+  void count();
+  std::shared_ptr<const Batch> usable(const std::string& artefact);
   Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted);
 
   SessionOptions options_;
   std::string source_, hash_;
   Json init_;
   Layouts layouts_;
-  bool deterministic_ = true, planted_ = true;
+  bool opened_ = false;  // then what is above stays
+  std::atomic<bool> planted_{true};
   std::mutex mutex_;
   std::atomic<std::size_t> bytes_{0};
   std::shared_ptr<Batch> batch_, visible_;

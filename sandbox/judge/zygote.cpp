@@ -51,12 +51,13 @@ std::size_t half_of_memory() {
 
 Child::~Child() {
   if (pidfd_) {
-    syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    kill();
     pollfd waiting{pidfd_.get(), POLLIN, 0};
     poll(&waiting, 1, 5000);  // it is gone before anybody else is timed
   }
 }
 
+void Child::kill() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
 void Child::freeze() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGSTOP, nullptr, 0); }
 void Child::thaw() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGCONT, nullptr, 0); }
 
@@ -135,9 +136,11 @@ Result<Json> Child::receive(double timeout_s) {
 }
 
 Result<Json> Child::call(const Json& request, const std::vector<int>& fds, double timeout_s) {
-  if (const Status sent = send(request, fds); !sent) {
-    return sent.failure();
-  }
+  const Status sent = send(request, fds);
+  return sent ? this->answer(timeout_s) : sent.failure();
+}
+
+Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
     return Failure{(*answer)["error"].get<std::string>(), "bad_task"};

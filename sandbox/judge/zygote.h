@@ -39,9 +39,11 @@ class Child {
   Result<Json> call(const Json& request, const std::vector<int>& fds, double timeout_s);
   // Sends a request to a child that answers in another way: a candidate's, of whom no answer is believed.
   Status tell(const Json& request, const std::vector<int>& fds) { return send(request, fds); }
+  Result<Json> answer(double timeout_s);  // to what was told; as call() gives it
   pid_t pid() const { return pid_; }
   void freeze();
   void thaw();
+  void kill();  // without waiting for its end
   std::optional<sandbox::Exit> ended();
 
  private:

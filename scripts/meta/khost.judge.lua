@@ -18,7 +18,7 @@ local Judge = {}
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %
 ---@field slack_s number                the most that a dishonest acknowledgement could gain
 ---@field evidence table                hashes, seeds, samples, exclusive_s (of the lease), disturbed_windows
----@field wall_s table<string, number>  by step; target cuda: also start, brackets, wait (for the device, in no other part)
+---@field wall_s table<string, number>  by step; target cuda: also sets, start, brackets, wait (for the device, in no other part)
 
 --- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as many
 --- as there are cores). limits: of a candidate's process, as the table of that name in khost.toml.

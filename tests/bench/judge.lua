@@ -1,5 +1,8 @@
 -- What the judge costs and how often it is wrong about equal programs: `khost tests/bench/judge.lua`.
 --   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
+--   --set tasks=32    target cuda: tasks of the mix, taken in turn
+--   --set waits=6     verdicts one after the other, of each candidate that is waited for
+--   --set against=eager   leaves torch.compile out, which a new task takes longest for
 --   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
 --   --set target=cuda the same mix on the GPU, and the times of distinct candidates one after the other; no A/A
 --   --set kernelbench=DIR, --set cuda_agent=DIR   instead: one candidate in Python through KernelBench's own evaluation, or
@@ -15,16 +18,18 @@ local progress = require "khost.progress"
 local sched = require "khost.sched"
 
 local OPTIONS = { { name = "--set", kind = "list",
-  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, kernelbench=DIR, cuda_agent=DIR" } }
+  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
-local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu" }
+local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6, against = "both" }
 local NAMES = {
   cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
-  -- Four tasks, since each takes some ten seconds of baselines first: two of 60 us, a kernel of 1 ms that is slower
-  -- than its baselines, and one that calls cuBLAS as they do, in 1.5 ms.
+  -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its baselines, and one that calls cuBLAS as they do.
   cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
-    wrong = "cuda/wrong/half_output", waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
+    wrong = "cuda/wrong/half_output", spoiled = "cuda/good/plain", waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
 }
+-- How many rows the inputs of a task have at most; each of its variants has another part of them.
+local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cuda/good/linear_tiled"] = 2048,
+  ["cuda/good/linear_large"] = 3072 }
 
 local CHECKOUTS = { kernelbench = true, cuda_agent = true }
 
@@ -43,9 +48,9 @@ local function settings(list)
       goto continue
     end
     chosen[key] = type(DEFAULTS[key]) == "boolean" and value == "true" or tonumber(value)
-      or key == "target" and NAMES[value] and value or nil
+      or key == "target" and NAMES[value] and value or key == "against" and value == "eager" and value or nil
     if chosen[key] == nil then
-      args.misuse(("--set %s: a number expected"):format(text))
+      args.misuse(("--set %s: a number expected, or a word that the head of the file names"):format(text))
     end
     ::continue::
   end
@@ -77,11 +82,43 @@ local function busy_trainer(state)
   end
 end
 
+-- So many tasks of target cuda: each fixture's with several numbers of rows. Or the fixtures' own.
+local function tasks_of(names, target, count, against)
+  local tasks = {}
+  for i = 1, target == "cuda" and count or #names do
+    local name = names[(i - 1) % #names + 1]
+    tasks[i] = { name = name, against = against }
+    if target == "cuda" then
+      local variants, which = math.ceil(count / #names), math.floor((i - 1) / #names) + 1
+      tasks[i].rows = math.max(16, math.floor(ROWS[name] * which / variants / 16) * 16)
+    end
+  end
+  return tasks
+end
+
+local function request_of(task, mark, name)
+  local body = fixtures.request(name or task.name, mark)
+  body.against = task.against
+  if task.rows then
+    local changed
+    body.task.source, changed = body.task.source:gsub("torch%.randn%(%d+,", ("torch.randn(%d,"):format(task.rows), 1)
+    assert(changed == 1, "a task without torch.randn(ROWS, …)")
+  end
+  return body
+end
+
 -- The i-th of an RL mix: three of ten do not build, three are wrong. Or of timed ones alone.
-local function body_of(i, names, timed_only)
+local function body_of(i, tasks, names, timed_only)
   local place = timed_only and 9 or i % 10
-  local name = place >= 3 and place < 6 and names.wrong or names.good[i % #names.good + 1]
-  local body = fixtures.request(name, ("mix %d %d"):format(i, sched.now() * 1e6))
+  local fails, mark = place >= 3 and place < 6, ("mix %d %d"):format(i, sched.now() * 1e6)
+  local among = tasks
+  if fails then
+    among = {}
+    for _, task in ipairs(tasks) do
+      among[#among + 1] = task.name == names.spoiled and task or nil
+    end
+  end
+  local body = request_of(among[i % math.max(1, #among) + 1] or {}, mark, fails and names.wrong or nil)
   if place < 3 then
     for path, text in pairs(body.files) do
       body.files[path] = path:find("^kernels/") and text .. "int broken(" or text
@@ -93,7 +130,7 @@ end
 -- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
 local function shares(walls, judged)
   local parts = {}
-  for _, part in ipairs { "task", "build", "plan", "start", "verify", "time", "brackets", "wait" } do
+  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "time", "brackets", "wait" } do
     if walls[part] then
       parts[#parts + 1] = ("%s %.2f s"):format(part, walls[part] / math.max(1, judged))
     end
@@ -107,10 +144,10 @@ local function add_walls(walls, verdict)
   end
 end
 
-local function mixed(process, count, jobs, names, timed_only)
+local function mixed(process, count, jobs, tasks, names, timed_only)
   local bodies = {}
   for i = 1, count do
-    bodies[i] = body_of(i, names, timed_only)
+    bodies[i] = body_of(i, tasks, names, timed_only)
   end
   local exclusive, by_status, begin, walls, judged = {}, {}, sched.now(), {}, 0
   local bar = progress.begin(timed_only and "timed" or "RL mix", count)
@@ -130,11 +167,28 @@ local function mixed(process, count, jobs, names, timed_only)
     parts[#parts + 1] = ("%d %s"):format(number, status)
   end
   table.sort(parts)
-  log.print(("warm, %d distinct%s   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
-    timed_only and " timed" or "", seconds / count, 3600 * count / seconds, table.concat(parts, ", ")))
+  log.print(("warm, %d distinct%s over %d tasks   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
+    timed_only and " timed" or "", #tasks, seconds / count, 3600 * count / seconds, table.concat(parts, ", ")))
   log.print(("where it goes       %s"):format(shares(walls, judged)))
   log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
     quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))
+end
+
+-- The first verdict on each task: its sets and its baselines are made for it.
+local function opened(process, tasks, jobs)
+  local begin, bar, walls, judged = sched.now(), progress.begin("new tasks", #tasks), {}, 0
+  sched.map(tasks, function(task)
+    local verdict = assert(process:request("evaluate", request_of(task)))
+    if verdict.status == "ok" then
+      judged = judged + 1
+      add_walls(walls, verdict)
+    end
+    bar:add(1)
+  end, { limit = jobs + 1, on_failure = "raise" })
+  bar:finish()
+  log.print(("new tasks           %.1f s each, %d of %d judged (first verdicts, %d at once)"):format(
+    (sched.now() - begin) / #tasks, judged, #tasks, jobs))
+  log.print(("where it goes       %s"):format(shares(walls, judged)))
 end
 
 -- One after the other: what one waits from files to verdict.
@@ -195,19 +249,19 @@ local function run(list)
   local first = assert(process:request("evaluate", fixtures.request(names.waited[1])))
   log.print(("cold                %.1f s from start to the first verdict (%s)"):format(sched.now() - begin,
     first.status))
-  for _, name in ipairs(names.good) do  -- baselines
-    if name ~= names.waited[1] then
-      assert(process:request("evaluate", fixtures.request(name)))
-    end
+  for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do  -- their baselines
+    assert(process:request("evaluate", fixtures.request(name)))
   end
+  local tasks = tasks_of(names.good, chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil)
+  opened(process, tasks, chosen.jobs)
   local state = { stop = false, steps = 0 }
   local training = chosen.busy and sched.spawn(busy_trainer, state) or nil
   if chosen.mix > 0 then
-    for _, name in ipairs(names.waited) do
-      waited(process, chosen.target == "cuda" and 6 or 10, name)
+    for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do
+      waited(process, chosen.waits, name)
     end
-    mixed(process, chosen.mix, chosen.jobs, names, true)
-    mixed(process, chosen.mix, chosen.jobs, names)
+    mixed(process, chosen.mix, chosen.jobs, tasks, names, true)
+    mixed(process, chosen.mix, chosen.jobs, tasks, names)
   end
   local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
   state.stop = true

@@ -15,6 +15,8 @@ constexpr int kWindows = 25;
 constexpr double kTimeout_s = 2;
 constexpr double kSetUpTimeout_s = 20;
 constexpr double kCopyTimeout_s = 10;
+constexpr double kLeastTime_s = 1e-7;  // what no kernel is faster than
+constexpr double kMostBesides = 0.1;
 constexpr std::int64_t kElements = std::int64_t{1} << 20;
 constexpr std::int64_t kWork_ns = 500000;
 // How much earlier the adversaries acknowledge: from a few microseconds to before they begin.
@@ -303,6 +305,10 @@ Result<TaskCost> measure_task_cost(Device& device, const std::string& root, cons
   }
   cost.flush_s = beyond ? std::max(0.0, *beyond - median(small->all)) : 0;
   return cost;
+}
+
+double without(double window_s, double besides_s) {
+  return std::max(kLeastTime_s, window_s - std::min(besides_s, kMostBesides * window_s));
 }
 
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch) {

@@ -30,6 +30,10 @@ Result<TaskCost> measure_task_cost(Device& device, const std::string& root, cons
                                    const Session& session, const Batch& batch,
                                    const std::vector<Tolerance>& tolerance);
 
+// Seconds of a window less what such windows take besides. That was seen with a kernel that touches all of the task's
+// memory, which a candidate need not do: so it takes off a part and never most.
+double without(double window_s, double besides_s);
+
 // Host time of an opening that reveals as much as this task's, with nobody else on the device.
 Result<double> measure_idle_open(Device& device, const Session& session, const Batch& batch);
 

@@ -15,6 +15,13 @@ double since(Steady::time_point begin) { return std::chrono::duration<double>(St
 
 }  // namespace
 
+Evaluation::~Evaluation() {
+  gpu_.ahead_ -= counted_;
+  if (batch_) {
+    gpu_.leave(std::move(batch_));
+  }
+}
+
 Result<Json> Evaluation::run() {
   if (!request_.contains("files") || !request_["files"].is_object()) {
     return Failure{"evaluate needs files", "bad_input"};
@@ -33,9 +40,12 @@ Result<Json> Evaluation::run() {
   const bool profiled = purpose_ == Purpose::profile && request_.value("kernels", true);
   Right right(gpu_);
   for (const Step& step :
-       {Step{"task", "task", &Evaluation::open_task, Need::device, true},
+       {Step{"task", "task", &Evaluation::open_device, Need::nothing, true},
+        Step{"task", "task", &Evaluation::open_task, Need::nothing, true},
+        Step{"task", "task", &Evaluation::open_task_alone, Need::device, true},
         Step{"build", "build", &Evaluation::build_kernels, Need::nothing, true},
         Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, true},
+        Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, true},
         Step{"start", "verify", &Evaluation::take_blank, Need::nothing, true},
         Step{"start", "verify", &Evaluation::start_first, Need::lease, true},
         Step{"verify", "verify", &Evaluation::verify, Need::device, true},
@@ -46,7 +56,8 @@ Result<Json> Evaluation::run() {
         Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
     const bool close = step.run == &Evaluation::take_blanks || step.run == &Evaluation::start_others ||
                        step.run == &Evaluation::brackets;
-    if (!step.wanted || (close && close_.empty())) {
+    const bool opened = step.run == &Evaluation::open_task_alone && task_ != nullptr;
+    if (!step.wanted || opened || (close && close_.empty())) {
       continue;
     }
     verdict_.stage = step.stage;
@@ -65,7 +76,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
   auto held = asked;
   const bool on_device = step.need == Need::device || step.need == Need::device_alone;
   if (on_device) {
-    right.take(step.run != &Evaluation::open_task);  // a task is opened beside who starts
+    right.take();
   } else {
     right.give_back();
     if (step.need == Need::lease && !starts_slowly()) {
@@ -117,28 +128,54 @@ bool Evaluation::void_for(const char* stage, const Failure& failure) {
   return false;
 }
 
+bool Evaluation::open_device() {
+  Result<Device*> device = gpu_.device();
+  if (!device) {
+    return void_for("task", device.failure());
+  }
+  device_ = *device;
+  verdict_.evidence["device"] = device_->describe();
+  return true;
+}
+
+// What fails here may have failed because of a candidate that is verified meanwhile: it is asked again alone.
 bool Evaluation::open_task() {
-  device_ = gpu_.device_.get();
+  begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
+  return !task || take_task(std::move(task));
+}
+
+bool Evaluation::open_task_alone() {
+  return take_task(gpu_.task_alone(request_["task"]["source"].get<std::string>()));
+}
+
+bool Evaluation::take_task(Result<std::shared_ptr<Task>> task) {
   if (!task) {
     return void_for("task", task.failure());
   }
   task_ = *task;
   verdict_.evidence["task_hash"] = task_->session->hash();
   verdict_.evidence["inputs"] = task_->session->planted() ? "planted" : "nominal";
-  verdict_.evidence["device"] = gpu_.device_->describe();
   return true;
+}
+
+// What a candidate in Python builds is known when its module has run.
+void Evaluation::begin_build() {
+  if (python_) {
+    return;
+  }
+  sandbox::BuildRequest request;
+  request.files = files_;
+  request.target = "cuda";
+  request.arch = device_->architecture();
+  building_ = std::async(std::launch::async, [request = std::move(request)] { return sandbox::build(request); });
 }
 
 bool Evaluation::build_kernels() {
   if (python_) {
     return build_extensions();
   }
-  sandbox::BuildRequest request;
-  request.files = files_;
-  request.target = "cuda";
-  request.arch = gpu_.device_->architecture();
-  Result<sandbox::Built> built = sandbox::build(request);
+  Result<sandbox::Built> built = building_.get();
   if (!built) {
     fail_build(verdict_, built.failure());
     return false;

@@ -1,7 +1,9 @@
 // One evaluation on the GPU from files to verdict; single use, one thread.
 #pragma once
 
+#include <chrono>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,17 +22,25 @@ namespace khost::judge::gpu {
 struct ProfilerPlace;
 
 inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is timed
+inline constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
+inline constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
+
+using Baselines = std::deque<std::unique_ptr<GpuBaseline>>;
 
 class Evaluation {
  public:
   Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
-  ~Evaluation() { gpu_.ahead_ -= counted_; }
+  ~Evaluation();
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
   Result<Json> run();
 
  private:
-  bool open_task();
+  bool open_device();
+  bool open_task();        // without the right to the device
+  bool open_task_alone();  // with it, when that failed
+  bool take_task(Result<std::shared_ptr<Task>> task);
+  void begin_build();  // beside the opening of a new task
   bool build_kernels();
   bool make_plan();
   bool verify();
@@ -51,10 +61,8 @@ class Evaluation {
   // The right to use the device, and the claim to it.
   struct Right {
     explicit Right(Gpu& gpu) : claim(gpu.order_), lock(gpu.mutex_, std::defer_lock) {}
-    void take(bool claimed) {
-      if (claimed) {
-        claim.take();
-      }
+    void take() {
+      claim.take();
       if (!lock) {
         lock.lock();
       }
@@ -68,6 +76,10 @@ class Evaluation {
     std::unique_lock<std::mutex> lock;
   };
   bool run_step(const Step& step, Right& right, Lease& lease);
+  // Sets that the candidate has never met, where they can be made without the right to the device.
+  bool take_sets();
+  Result<std::shared_ptr<const Batch>> make_sets(Device& device);
+  bool fits_often() const;  // several processes of the task take little of the device's memory
   // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the
   // right to the device. Those with a plan are made of blank processes, which are waited for first.
   bool take_blank();
@@ -88,10 +100,25 @@ class Evaluation {
   bool warm(Candidate& subject, const char* stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
-  enum class Process { fresh, resident };
-  Result<double> baseline_block(const std::string& kind, Process process);
-  void measure_baseline(const std::string& kind);
+  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind);
+  Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
+  Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
+  GpuBaseline* resident(const std::string& kind);  // null when none lives
+  Result<double> resident_block(const std::string& kind);
+  std::map<std::string, Baselines> load_baselines(const std::vector<std::string>& kinds);
+  Status measure_baseline(const std::string& kind, Baselines loaded);
+  void measure_baselines(const std::vector<std::string>& kinds);
+  Status prepare(const std::vector<std::string>& kinds);
   Status calibrate();
+  // Runs a part of what is done once for a judge or a task, and writes into the evidence how long it took.
+  template <class Work>
+  auto preparing(const std::string& part, const Work& work) -> decltype(work()) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto result = work();
+    verdict_.evidence["preparation_s"][part] =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
   Result<Blank> blank_at_hand();
   Json answer() const;             // the verdict; for an agent with a text
   std::string verify_text() const;
@@ -106,18 +133,21 @@ class Evaluation {
   std::shared_ptr<Task> task_;
   std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
   std::map<std::string, std::string> files_;
+  std::future<Result<sandbox::Built>> building_;
   sandbox::Built built_;
   bool python_ = false;  // the candidate is a module that runs, and no plan
   PythonProgram program_;
   std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
   sandbox::Plan plan_;
+  std::string artefact_;  // hash of what is judged: the built kernels and how they are called
   std::vector<Tolerance> tolerance_;
-  Device* device_ = nullptr;  // as it was when the task was opened
+  Device* device_ = nullptr;  // as it was in the beginning
   std::unique_ptr<Candidate> subject_;
   std::deque<Blank> blanks_;
   int counted_ = 0;  // of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
+  std::map<std::string, std::string> unavailable_;  // baselines that could not be had now: why
   std::vector<std::string> close_;  // baselines that one block did not settle
   double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones

@@ -36,7 +36,7 @@ void Evaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
       continue;
     }
     Result<ProfiledBaseline> made =
-        profile_baseline(*gpu_.device_, place, zygote, *task_->session, *batch_, name);
+        profile_baseline(*device_, place, zygote, *task_->session, *batch_, name);
     task_->profiled[name] = made ? made->side : unavailable(made.failure());
     if (made && made->flops) {
       task_->flops = made->flops;
@@ -51,7 +51,7 @@ Result<profiler::Side> Evaluation::profile_own(const ProfilerPlace& place) {
   }
   const Profiling profiling{page->fd(), place.library, place.cupti, place.loaded};
   Result<std::unique_ptr<Candidate>> subject = start_candidate(&profiling);
-  return subject ? profile_candidate(*gpu_.device_, std::move(*subject), *page, *batch_) : subject.failure();
+  return subject ? profile_candidate(*device_, std::move(*subject), *page, *batch_) : subject.failure();
 }
 
 bool Evaluation::profile() {
@@ -68,7 +68,7 @@ bool Evaluation::profile() {
     profile.sides["candidate"] = unavailable(place ? python.failure() : place.failure());
   } else {
     if (!gpu_.ceilings_) {
-      gpu_.ceilings_ = measure_ceilings(*gpu_.device_, **python);
+      gpu_.ceilings_ = measure_ceilings(*device_, **python);
     }
     profile.ceilings = *gpu_.ceilings_;
     Result<profiler::Side> mine = profile_own(*place);

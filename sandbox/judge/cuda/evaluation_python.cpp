@@ -135,7 +135,7 @@ bool Evaluation::build_extensions() {
   std::vector<std::future<Result<sandbox::Built>>> building;
   for (auto& [key, request] : requests) {
     request.python = gpu_.place_.python;
-    request.arch = gpu_.device_->architecture();
+    request.arch = device_->architecture();
     building.push_back(std::async(std::launch::async, [&one = request] { return sandbox::build_extension(one); }));
   }
   std::string all = program_.source;
@@ -161,7 +161,7 @@ bool Evaluation::build_extensions() {
 
 // A Python of its own, which has imported torch and nothing else.
 bool Evaluation::take_home() {
-  Result<std::unique_ptr<Zygote>> home = gpu_.homes_.take(view_of(*gpu_.device_));
+  Result<std::unique_ptr<Zygote>> home = gpu_.homes_.take(view_of(*device_));
   if (!home) {
     return void_for("plan", home.failure());
   }
@@ -172,7 +172,9 @@ bool Evaluation::take_home() {
 Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
     const bool ahead = profiling == nullptr && !blanks_.empty();
-    Result<Blank> blank = ahead ? Result<Blank>(std::move(blanks_.front())) : Blank::open(*device_, profiling);
+    Result<Blank> blank = ahead                  ? Result<Blank>(std::move(blanks_.front()))
+                          : profiling == nullptr ? blank_at_hand()
+                                                 : Blank::open(*device_, profiling);
     if (ahead) {
       blanks_.pop_front();
     }
@@ -195,7 +197,7 @@ Status Evaluation::calibrate_python() {
   if (!empty) {
     return empty.failure();
   }
-  Result<double> seconds = calibrate_candidate(*gpu_.device_, **empty);
+  Result<double> seconds = calibrate_candidate(*device_, **empty);
   if (!seconds) {
     return seconds.failure();
   }

@@ -1,4 +1,4 @@
-// Windows of the candidate and of the baselines, and what they decide.
+// Windows of the candidate, and what they decide beside the baselines'.
 #include <algorithm>
 #include <cmath>
 
@@ -9,37 +9,12 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr double kCompileTimeout = 240;
 constexpr double kLeastCallTimeout = 1;
-constexpr double kBaselineTimeout = 60;
-constexpr int kBaselineProcesses = 3;
-constexpr double kLeastTime_s = 1e-7;  // what no kernel is faster than
-constexpr double kMostBesides = 0.1;
 constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
-constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
-constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
-constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
 // its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
 // 4.
 constexpr double kResident_s = 2.2e-3;
-
-std::string ending(const Turn& turn) {
-  using End = Window::End;
-  const End end = turn.window.end;
-  return std::string(turn.lost             ? "the GPU failed"
-                     : end == End::timeout ? "it takes too long"
-                     : end == End::gone    ? "its process ended"
-                     : end == End::stuck   ? "it cannot be stopped"
-                                           : "status " + std::to_string(turn.window.status)) +
-         " " + turn.window.message;
-}
-
-// Seconds less what a window on the task takes besides. That was seen with a kernel that touches all of the task's
-// memory, which a candidate need not do: so it takes off a part and never most.
-double less(double own_s, double besides_s) {
-  return std::max(kLeastTime_s, own_s - std::min(besides_s, kMostBesides * own_s));
-}
 
 }  // namespace
 
@@ -81,7 +56,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
     openings_.push_back(turn.open_s - task_->idle_open_s);
     busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
     const double own_s = turn.window.seconds - (python_ ? gpu_.cost_.candidate_s : gpu_.cost_.plan_s);
-    samples.push_back(less(own_s, task_->cost.closing_s + task_->cost.flush_s));
+    samples.push_back(without(own_s, task_->cost.closing_s + task_->cost.flush_s));
   }
   busy_openings_ += busy;
   windows_ += calls;
@@ -96,66 +71,6 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   return true;
 }
 
-Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
-  std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
-  if (process == Process::fresh || !kept) {
-    kept.reset();
-    Result<Zygote*> python = gpu_.zygote();
-    Result<std::unique_ptr<GpuBaseline>> started =
-        python ? GpuBaseline::start(*gpu_.device_, **python, *task_->session, *batch_, kind, kCompileTimeout)
-               : python.failure();
-    if (!started) {
-      return started.failure();
-    }
-    kept = std::move(*started);
-  }
-  std::vector<double> seconds;
-  const std::size_t sets = batch_->sets.size();
-  const std::size_t warm_ups = process == Process::fresh ? kWarmUps : kBracketWarmUps;
-  const std::size_t calls =
-      process == Process::fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
-  for (std::size_t i = 0; i < calls; i++) {
-    const bool warming = i < warm_ups;
-    Turn turn;
-    if (warming && process == Process::fresh) {
-      turn.window = kept->direct(*batch_, i % sets, kBaselineTimeout);
-    } else {
-      turn = kept->queued(*batch_, i % sets, kBaselineTimeout);
-    }
-    if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
-      const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
-                                  ? " synchronises with the device and cannot be queued"
-                                  : " did not answer: " + ending(turn);
-      kept.reset();
-      return Failure{"the " + kind + " baseline" + why, "timeout"};
-    }
-    if (!warming) {
-      seconds.push_back(kind == "empty" ? turn.window.seconds
-                                        : less(turn.window.seconds - gpu_.cost_.python_s, task_->cost.flush_s));
-    }
-  }
-  return median(seconds);
-}
-
-void Evaluation::measure_baseline(const std::string& kind) {
-  Session& session = *task_->session;
-  if (session.baselines.count(kind) > 0 || session.unavailable.count(kind) > 0) {
-    return;
-  }
-  std::vector<double> medians;
-  for (int i = 0; i < kBaselineProcesses; i++) {
-    Result<double> block = baseline_block(kind, Process::fresh);
-    if (!block) {
-      session.unavailable[kind] = block.failure().message;
-      return;
-    }
-    if (kind != "compile" || i > 0) {  // the first process compiles; those that load its cache are timed
-      medians.push_back(*block);
-    }
-  }
-  session.baselines[kind] = baseline_of(medians);
-}
-
 // One that stands ready, or a new one: for whoever has the device alone.
 Result<Blank> Evaluation::blank_at_hand() {
   Result<Blank> ready = ready_blank(0);
@@ -166,14 +81,14 @@ Status Evaluation::calibrate() {
   if (gpu_.cost_.known) {
     return ok();
   }
-  Result<GpuCost> cost = calibrate_plans(*gpu_.device_, gpu_.place_.root, [this] { return blank_at_hand(); });
+  Result<GpuCost> cost = calibrate_plans(*device_, gpu_.place_.root, [this] { return blank_at_hand(); });
   if (!cost) {
     return cost.failure();
   }
   gpu_.cost_ = *cost;
-  gpu_.cost_.bandwidth = gpu_.device_->bandwidth();
-  Result<double> python = baseline_block("empty", Process::fresh);
-  task_->residents.erase("empty");
+  gpu_.cost_.bandwidth = device_->bandwidth();
+  Result<std::unique_ptr<GpuBaseline>> empty = start_baseline("empty");
+  Result<double> python = empty ? timed_block("empty", **empty, true) : empty.failure();
   if (!python) {
     return python.failure();
   }
@@ -187,7 +102,8 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
   const Session& session = *task_->session;
   const auto found = session.baselines.find(kind);
   if (found == session.baselines.end()) {
-    verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
+    const auto why = session.unavailable.find(kind);
+    verdict_.evidence[kind + "_unavailable"] = why != session.unavailable.end() ? why->second : unavailable_[kind];
     return;
   }
   const double slack = gpu_.cost_.slack_s;
@@ -215,10 +131,10 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
 // A block of the resident baseline takes a tenth of a second, brackets with their processes take seconds; most
 // candidates that no cached reading settles are about as fast as the baseline.
 bool Evaluation::slower_beside(const std::string& kind, const Baseline& known, const std::vector<double>& samples) {
-  if (task_->residents[kind] == nullptr) {
+  if (resident(kind) == nullptr) {
     return false;
   }
-  const Result<double> beside = baseline_block(kind, Process::resident);
+  const Result<double> beside = resident_block(kind);
   if (beside) {
     verdict_.evidence["beside_s"][kind] = *beside;
   }
@@ -235,7 +151,7 @@ bool Evaluation::brackets() {
   };
   std::vector<Open> open;
   for (const std::string& kind : close_) {
-    if (Result<double> before = baseline_block(kind, Process::resident)) {
+    if (Result<double> before = resident_block(kind)) {
       open.push_back({kind, *before, {}});
     }
   }
@@ -247,7 +163,7 @@ bool Evaluation::brackets() {
     }
     again.reset();
     for (auto one = open.begin(); one != open.end();) {
-      Result<double> after = baseline_block(one->kind, Process::resident);
+      Result<double> after = resident_block(one->kind);
       std::optional<bool> faster;
       if (after) {
         one->brackets.push_back(bracket(one->before, median(block), *after, gpu_.cost_.slack_s));
@@ -262,7 +178,36 @@ bool Evaluation::brackets() {
   return true;
 }
 
+// What is measured once for a judge, and once for a task.
+Status Evaluation::prepare(const std::vector<std::string>& kinds) {
+  const Session& session = *task_->session;
+  const Result<double> idle =
+      preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
+  if (!idle) {
+    return idle.failure();
+  }
+  if (Status calibrated = preparing("clock", [this] { return calibrate(); }); !calibrated) {
+    return calibrated;
+  }
+  if (Status calibrated = preparing("python", [this] { return calibrate_python(); }); !calibrated) {
+    return calibrated;
+  }
+  if (task_->idle_open_s == 0) {
+    const auto blanks = [this] { return blank_at_hand(); };
+    const Result<TaskCost> cost = preparing(
+        "task", [&] { return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerance_); });
+    if (!cost) {
+      return cost.failure();
+    }
+    task_->cost = *cost;
+  }
+  task_->idle_open_s = *idle;
+  measure_baselines(kinds);
+  return ok();
+}
+
 bool Evaluation::time() {
+  gpu_.tasks_.retire_residents(task_);
   const Session& session = *task_->session;
   // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
   const bool eager_only = request_.value("against", "") == "eager";
@@ -274,27 +219,8 @@ bool Evaluation::time() {
                      });
   if (!known) {
     subject_.reset();  // no candidate lives while anything else is timed
-    Result<double> idle = measure_idle_open(*gpu_.device_, session, *batch_);
-    if (!idle) {
-      return void_for("time", idle.failure());
-    }
-    if (Status calibrated = calibrate(); !calibrated) {
-      return void_for("time", calibrated.failure());
-    }
-    if (Status calibrated = calibrate_python(); !calibrated) {
-      return void_for("time", calibrated.failure());
-    }
-    if (task_->idle_open_s == 0) {
-      Result<TaskCost> cost = measure_task_cost(*gpu_.device_, gpu_.place_.root, [this] { return blank_at_hand(); },
-                                                session, *batch_, tolerance_);
-      if (!cost) {
-        return void_for("time", cost.failure());
-      }
-      task_->cost = *cost;
-    }
-    task_->idle_open_s = *idle;
-    for (const std::string& kind : kinds) {
-      measure_baseline(kind);
+    if (Status status = prepare(kinds); !status) {
+      return void_for("time", status.failure());
     }
     subject_ = fresh("time");
     if (!subject_ || !warm(*subject_, "time")) {
@@ -305,13 +231,13 @@ bool Evaluation::time() {
   verdict_.evidence["clock"] = gpu_.cost_.evidence;
   verdict_.evidence["clock"]["closing_s"] = task_->cost.closing_s;
   verdict_.evidence["clock"]["flush_s"] = task_->cost.flush_s;
-  verdict_.evidence["before"] = gpu_.device_->state();
+  verdict_.evidence["before"] = device_->state();
   std::vector<double> samples;
   if (!candidate_block(*subject_, samples)) {
     return false;
   }
   subject_.reset();
-  verdict_.evidence["after"] = gpu_.device_->state();
+  verdict_.evidence["after"] = device_->state();
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
   for (const std::string& kind : kinds) {

@@ -16,6 +16,36 @@ constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less tha
 
 }  // namespace
 
+bool Evaluation::fits_often() const {
+  const Layouts& layouts = task_->session->layouts();
+  return layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes <=
+         device_->bytes() / kShareAhead;
+}
+
+// Those of large tasks are made when no other candidate is judged: each evaluation holds its own until it ends. So is
+// what could not be made here, perhaps because of a candidate that is verified meanwhile.
+bool Evaluation::take_sets() {
+  artefact_ = sha256_hex(built_.hash + plan_.to_json().dump());
+  Session& session = *task_->session;
+  batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact_) : session.visible_at_hand();
+  if (!batch_ && session.batch_bytes() <= device_->bytes() / kShareOfSets) {
+    Result<std::shared_ptr<const Batch>> made = gpu_.untimed([this](Device& device) { return make_sets(device); });
+    batch_ = made ? *made : nullptr;
+  }
+  return true;
+}
+
+Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device) {
+  Result<Zygote*> python = gpu_.zygote();
+  if (!python) {
+    return python.failure();
+  }
+  return gpu_.with_room(device, task_, [&] {
+    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_)
+                                        : task_->session->visible(**python);
+  });
+}
+
 // One whose process lives and has its context on the device of now.
 Result<Blank> Evaluation::ready_blank(double most_s) {
   while (true) {
@@ -73,9 +103,7 @@ bool Evaluation::start_others() {
 // What cannot be started now - another candidate may hold all of the device's memory - is started when its turn has
 // come, and what is wrong is said then.
 void Evaluation::start_ahead(std::size_t count) {
-  const Layouts& layouts = task_->session->layouts();
-  const std::size_t bytes = layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes;
-  if (bytes > device_->bytes() / kShareAhead) {
+  if (!fits_often()) {
     return;
   }
   for (std::size_t i = 0; i < count; i++) {
@@ -179,16 +207,14 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
 }
 
 bool Evaluation::verify() {
-  const std::string artefact = sha256_hex(built_.hash + plan_.to_json().dump());
-  Result<Zygote*> python = gpu_.zygote();
-  const bool secret = purpose_ == Purpose::verdict;
-  Result<std::shared_ptr<const Batch>> batch = !python  ? Result<std::shared_ptr<const Batch>>(python.failure())
-                                               : secret ? task_->session->batch_for(**python, artefact)
-                                                        : task_->session->visible(**python);
-  if (!batch) {
-    return void_for("verify", batch.failure());
+  if (!batch_) {
+    Result<std::shared_ptr<const Batch>> made = make_sets(*device_);
+    if (!made) {
+      return void_for("verify", made.failure());
+    }
+    batch_ = *made;
   }
-  batch_ = *batch;
+  const bool secret = purpose_ == Purpose::verdict;
   const std::string name = request_.value("tolerance", "calibrated");
   Result<std::vector<Tolerance>> tolerance =
       tolerances(name, task_->session->layouts().outputs.tensors.size(), batch_->scales);

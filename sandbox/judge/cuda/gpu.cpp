@@ -2,8 +2,6 @@
 
 #include <memory>
 
-#include "host/base/lease.h"
-#include "host/base/sha256.h"
 #include "sandbox/judge/aside.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
@@ -12,14 +10,10 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr std::size_t kMostTasks = 8;
-constexpr std::size_t kMostResidents = 6;  // tasks whose baselines stay: starting a compiled one again takes seconds
-constexpr std::size_t kMostSets = 2;       // tasks whose sets stay: each up to a quarter of the device
-
-// The sets of one task; those of the tasks before it are given up when the device is full.
+// The sets of one task.
 std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
 
-// The reference's process writes a set; it ends before a candidate starts, and nobody else ever has the descriptor.
+// The reference's process writes a set; it ends before a candidate meets it, and nobody else ever has the descriptor.
 Result<SetMemory> lend_set(std::size_t bytes) {
   Result<Lent> lent = Lent::make(bytes);
   if (!lent) {
@@ -57,23 +51,13 @@ void Gpu::foresee(bool python, bool records) {
   blanks_.begin();
 }
 
-// Nobody is timed while a context is made, and contexts are made while nobody wants to time.
-Result<Blank> Gpu::make_blank() {
-  order_.let_pass(kPatience_s);
-  Result<Lease> lease = Lease::open(lease_path_);
-  if (!lease) {
-    return lease.failure();
-  }
-  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
-  const std::shared_lock starting(starting_);
+Result<Device*> Gpu::attached() {
   Device* const device = current_;
   if (device == nullptr || device->lost()) {
     return Failure{"the GPU was lost under a candidate and is being opened again", "device"};
   }
-  if (Status attached = device->attach(); !attached) {
-    return attached.failure();
-  }
-  return Blank::open(*device);
+  const Status status = device->attach();
+  return status ? Result<Device*>(device) : status.failure();
 }
 
 Gpu::~Gpu() {
@@ -85,9 +69,9 @@ Gpu::~Gpu() {
 
 Status Gpu::open() {
   if (device_ && device_->lost()) {
-    tasks_.clear();
     current_ = nullptr;
     const std::scoped_lock alone(starting_);
+    tasks_.clear();
     lost_.push_back(std::move(device_));
     reset_device();
     cost_ = {};
@@ -122,13 +106,25 @@ GpuView view_of(const Device& device) {
   return {access.nodes, access.prefixes, access.library_path, access.driver_folder};
 }
 
+Result<Device*> Gpu::device() {
+  if (Device* const device = current_; device != nullptr && !device->lost()) {
+    return device;
+  }
+  const Result<Seen> opened = view();
+  return opened ? attached() : opened.failure();
+}
+
 Result<Zygote*> Gpu::zygote() {
+  const std::scoped_lock lock(zygote_mutex_);
   if (zygote_ && !zygote_->alive()) {
-    tasks_.clear();
-    zygote_.reset();
+    dead_.push_back(std::move(zygote_));
   }
   if (!zygote_) {
-    const GpuView view = view_of(*device_);
+    const Result<Device*> device = attached();
+    if (!device) {
+      return device.failure();
+    }
+    const GpuView view = view_of(**device);
     Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
     if (!started) {
       return started.failure();
@@ -138,49 +134,47 @@ Result<Zygote*> Gpu::zygote() {
   return zygote_.get();
 }
 
-Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
-  const std::string hash = sha256_hex(source);
-  for (auto i = tasks_.begin(); i != tasks_.end(); ++i) {
-    if ((*i)->session->hash() == hash) {
-      tasks_.splice(tasks_.begin(), tasks_, i);
-      return tasks_.front();
-    }
-  }
+Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::string& source,
+                                                   std::size_t most_to_open) {
   Result<Zygote*> python = zygote();
   if (!python) {
     return python.failure();
   }
-  const std::size_t bytes = device_->describe()["bytes"].get<std::size_t>();
-  Result<std::shared_ptr<Session>> session = Session::open(**python, source, {"cuda", set_budget(bytes), lend_set});
-  if (!session) {
-    return session.failure();
-  }
-  auto made = std::make_shared<Task>();
-  made->session = *session;
-  tasks_.push_front(made);
-  if (tasks_.size() > kMostTasks) {
-    tasks_.pop_back();
-  }
-  std::size_t place = 0;
-  for (const auto& task : tasks_) {
-    if (place >= kMostResidents) {
-      task->residents.clear();
-    }
-    if (place++ >= kMostSets) {
-      task->session->forget_sets();
-    }
-  }
-  return made;
+  return with_room(device, nullptr, [&] {
+    return Session::open(**python, source, {"cuda", set_budget(device.bytes()), most_to_open, lend_set});
+  });
 }
 
-// A verdict that failed for a reason of ours is tried once more; what remains void says why the first try was.
+Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
+  return tasks_.get(source, [&] {
+    return untimed([&](Device& device) { return open_session(device, source, device.bytes() / kShareOfSets); });
+  });
+}
+
+Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
+  return tasks_.get(source, [&] { return open_session(*device_, source, SIZE_MAX); });
+}
+
+void Gpu::leave(std::shared_ptr<const Batch> batch) {
+  std::vector<std::shared_ptr<const Batch>> over;  // given back when nobody waits for the lock
+  const std::scoped_lock lock(left_mutex_);
+  if (batch) {
+    left_.push_back(std::move(batch));
+  } else {
+    over.swap(left_);
+  }
+}
+
+// A verdict that failed for a reason of ours, or for want of memory that another one's sets may have had, is tried once
+// more; what remains says why the first try failed.
 Result<Json> Gpu::evaluate(const Json& request) {
   const std::string kind = request.value("kind", "evaluate");
   if (kind != "evaluate") {
     return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
   Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
-  if (!verdict || verdict->value("status", "") != "void" || (*verdict)["reason"] == "host") {
+  const std::string status = verdict ? verdict->value("status", "") : "";
+  if ((status != "void" && status != "oom") || (*verdict)["reason"] == "host") {
     return verdict;
   }
   const Json first = {{"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};

@@ -3,21 +3,20 @@
 #pragma once
 
 #include <atomic>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "host/base/lease.h"
 #include "sandbox/judge/cuda/blank.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/homes.h"
 #include "sandbox/judge/cuda/precedence.h"
-#include "sandbox/judge/cuda/subject.h"
-#include "sandbox/judge/session.h"
+#include "sandbox/judge/cuda/tasks.h"
 #include "sandbox/judge/stock.h"
 #include "sandbox/judge/zygote.h"
 #include "sandbox/profiler/profile.h"
@@ -27,22 +26,6 @@ class Service;
 }
 
 namespace khost::judge::gpu {
-
-// What each window on a task takes besides, for the size of its inputs and outputs (calibration.h).
-struct TaskCost {
-  double closing_s = 0;  // candidates' alone: a baseline's outputs are not sampled
-  double flush_s = 0;
-};
-
-// A task as the device holds it.
-struct Task {
-  std::shared_ptr<Session> session;
-  double idle_open_s = 0;  // host time of an opening with nobody else on the device
-  TaskCost cost;
-  std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
-  std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
-  std::optional<double> flops;
-};
 
 // What a window costs by itself, measured with subjects that launch nothing, and what an adversary gains.
 struct GpuCost {
@@ -63,6 +46,7 @@ struct Seen {
 
 GpuView view_of(const Device& device);
 
+inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
 
@@ -73,7 +57,8 @@ class Gpu {
         place_(std::move(place)),
         lease_path_(std::move(lease_path)),
         homes_(*new Homes(place_)),
-        blanks_("a process with a context on the GPU", kReadyBlanks, kBlankMakers, [this] { return make_blank(); }) {}
+        blanks_("a process with a context on the GPU", kReadyBlanks, kBlankMakers,
+                [this] { return untimed([](Device& device) { return Blank::open(device); }); }) {}
   ~Gpu();
 
   // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
@@ -83,9 +68,24 @@ class Gpu {
  private:
   friend class Evaluation;
   Status open();  // under mutex_
+  // The device as it is now, opened when nobody did or when it was lost.
+  Result<Device*> device();
+  // Work on the device for later - a context, sets - of who has no right to it: done while nobody is timed or about to
+  // be, beside other such work. `work` takes the device and gives a Result or a Status.
+  template <class Work>
+  auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
+  Result<Device*> attached();  // for untimed()
   Result<Zygote*> zygote();
+  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate that
+  // is verified meanwhile is in the way. Alone: for who has the right.
   Result<std::shared_ptr<Task>> task(const std::string& source);
-  Result<Blank> make_blank();
+  Result<std::shared_ptr<Task>> task_alone(const std::string& source);
+  Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, std::size_t most_to_open);
+  // Takes sets that an evaluation leaves behind: giving memory back disturbs whoever is timed.
+  void leave(std::shared_ptr<const Batch> batch);
+  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new one.
+  template <class Make>
+  auto with_room(const Device& device, const std::shared_ptr<Task>& used, const Make& make) -> decltype(make());
   // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
   // Waits for nothing but the device.
   void foresee(bool python, bool records);
@@ -100,13 +100,42 @@ class Gpu {
   std::shared_mutex starting_;                 // shared by them, after the lease; alone to reset a lost device
   std::atomic<int> ahead_{0};                  // contexts that wait for brackets
   std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
+  std::mutex zygote_mutex_;
   std::unique_ptr<Zygote> zygote_;
-  std::list<std::shared_ptr<Task>> tasks_;
+  std::vector<std::unique_ptr<Zygote>> dead_;  // a job may still hold one
+  Tasks tasks_;
+  std::mutex left_mutex_;
+  std::vector<std::shared_ptr<const Batch>> left_;
   GpuCost cost_;
   std::optional<profiler::Ceilings> ceilings_;  // once a profile asked for them
   std::once_flag recorder_, adversary_;
   Homes& homes_;         // never given up: an import cannot be broken off
   Stock<Blank> blanks_;  // the last member: its threads use the others
 };
+
+template <class Work>
+auto Gpu::untimed(const Work& work) -> decltype(work(std::declval<Device&>())) {
+  order_.let_pass(kPatience_s);
+  Result<Lease> lease = Lease::open(lease_path_);
+  if (!lease) {
+    return lease.failure();
+  }
+  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
+  const std::shared_lock starting(starting_);
+  Result<Device*> device = attached();
+  return device ? work(**device) : decltype(work(**device))(device.failure());
+}
+
+template <class Make>
+auto Gpu::with_room(const Device& device, const std::shared_ptr<Task>& used, const Make& make) -> decltype(make()) {
+  leave(nullptr);
+  tasks_.make_room(used, device.bytes() / 2);
+  auto made = make();
+  if (!made && made.failure().code == "limit") {
+    tasks_.make_room(used, 0);
+    made = make();
+  }
+  return made;
+}
 
 }  // namespace khost::judge::gpu

@@ -224,9 +224,8 @@ Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
   return device_.settle(kCopyTimeout_s) ? Result<bool>(count > 0) : device_failure("comparing inputs");
 }
 
-Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& zygote, const Session& session,
-                                                        const Batch& batch, const std::string& kind,
-                                                        double timeout_s) {
+Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& zygote, const Session& session,
+                                                        const Batch& batch, const std::string& kind) {
   std::unique_ptr<GpuBaseline> subject(new GpuBaseline(device));
   const Layouts& layouts = session.layouts();
   subject->session_ = &session;
@@ -266,7 +265,6 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& 
     return child.failure();
   }
   subject->child_ = std::move(*child);
-  Child* held = &subject->child_;
   const Json request = {{"kind", kind},
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
@@ -275,18 +273,28 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::start(Device& device, Zygote& 
                         {"state", layouts.state.to_json()}};
   // A region of no bytes has no descriptor; the control page's stands in its place and is not looked at.
   const auto fd_of = [&](const Lent& lent) { return lent.bytes() > 0 ? lent.fd() : subject->control_.fd(); };
-  Result<Json> ready = held->call({{"kind", "baseline_cuda"}, {"baseline", request}},
-                                  {subject->control_.fd(), fd_of(subject->inputs_), fd_of(subject->state_)}, timeout_s);
-  if (!ready) {
-    return ready.failure();
+  const Status sent = subject->child_.tell({{"kind", "baseline_cuda"}, {"baseline", request}},
+                                           {subject->control_.fd(), fd_of(subject->inputs_), fd_of(subject->state_)});
+  return sent ? Result<std::unique_ptr<GpuBaseline>>(std::move(subject)) : sent.failure();
+}
+
+Status GpuBaseline::loaded(double timeout_s) {
+  const Result<Json> answer = child_.answer(timeout_s);
+  return answer ? ok() : Status(answer.failure());
+}
+
+Status GpuBaseline::ready(double timeout_s) {
+  const Result<Json> warm = child_.call({{"kind", "warm_up"}}, {}, timeout_s);
+  if (!warm) {
+    return warm.failure();
   }
-  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(device, runner_of(held, subject->control_.data()));
+  Result<std::unique_ptr<GpuClock>> clock = GpuClock::make(device_, runner_of(&child_, control_.data()));
   if (!clock) {
     return clock.failure();
   }
-  subject->clock_ = std::move(*clock);
-  subject->clock_->stop();
-  return subject;
+  clock_ = std::move(*clock);
+  clock_->stop();
+  return ok();
 }
 
 Status GpuBaseline::reveal(const Batch& batch, std::size_t set) {

@@ -75,9 +75,14 @@ class Candidate {
 
 class GpuBaseline {
  public:
-  // kind: eager, compile, empty. A compiled one takes up to a minute or more.
-  static Result<std::unique_ptr<GpuBaseline>> start(Device& device, Zygote& zygote, const Session& session,
-                                                    const Batch& batch, const std::string& kind, double timeout_s);
+  // kind: eager, compile, empty. Several may be begun and come up side by side; each is loaded, then made ready, which
+  // uses the device and for a compiled one takes up to a minute or more, before it is called.
+  static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
+                                                    const Batch& batch, const std::string& kind);
+  Status loaded(double timeout_s);
+  Status ready(double timeout_s);
+  bool alive() { return !child_.ended(); }
+  void end() { child_.kill(); }  // begins what the destructor waits for
   // Reveals without a call.
   Window direct(const Batch& batch, std::size_t set, double timeout_s);
   Turn queued(const Batch& batch, std::size_t set, double timeout_s);

@@ -27,8 +27,10 @@ def make_step(request, inputs, state):
     return lambda: call(model, values)
 
 
-def run(request, fds, reply):
-    """Warms up, says that it is ready, then plays one call for each turn until told to leave."""
+def run(request, fds, reply, receive):
+    """Loads the model, says so and waits until it may use the device: others come up beside it, and what a compiler or a
+    library chooses by measuring must not be measured beside them. Then warms up, says that it is ready, and plays one
+    call for each turn until told to leave."""
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     library = load_library(request["library"])
@@ -39,6 +41,11 @@ def run(request, fds, reply):
         raise RuntimeError("the control page cannot be shared with the device")
     inputs, state = (region(library, fd, size) for fd, size in zip(fds[1:], request["bytes"]))
     step = make_step(request, inputs, state)
+    torch.cuda.synchronize()
+    gc.collect()
+    gc.freeze()  # the same after the warm-up is then done at once
+    reply({"loaded": True})
+    receive()
     kept = None
     for _ in range(WARM_UP):
         kept = step()

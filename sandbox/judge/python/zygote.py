@@ -93,7 +93,7 @@ def answer(request, fds, state, channel):
         os._exit(0)
     if kind == "baseline_cuda":
         from baselines_cuda import run
-        run(request["baseline"], fds, lambda value: send(channel, value))
+        run(request["baseline"], fds, lambda value: send(channel, value), lambda: receive(channel))
         os._exit(0)
     if kind in ("profile_cuda", "ceilings_cuda"):
         from profile_cuda import answer as profile

@@ -1,0 +1,182 @@
+// Processes of a task's baselines: how they come up, and how long their calls take.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "sandbox/judge/cuda/calibration.h"
+#include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/statistics.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr double kCompileTimeout = 240;
+constexpr double kBaselineTimeout = 60;
+constexpr std::size_t kBaselineProcesses = 3;
+constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
+
+std::string ending(const Turn& turn) {
+  using End = Window::End;
+  const End end = turn.window.end;
+  return std::string(turn.lost             ? "the GPU failed"
+                     : end == End::timeout ? "it takes too long"
+                     : end == End::gone    ? "its process ended"
+                     : end == End::stuck   ? "it cannot be stopped"
+                                           : "status " + std::to_string(turn.window.status)) +
+         " " + turn.window.message;
+}
+
+}  // namespace
+
+// A process of a baseline that comes up.
+Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind) {
+  Result<Zygote*> python = gpu_.zygote();
+  return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind)
+                : Result<std::unique_ptr<GpuBaseline>>(python.failure());
+}
+
+Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::string& kind) {
+  Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind);
+  if (!begun) {
+    return begun;
+  }
+  const Status loaded = (*begun)->loaded(kCompileTimeout);
+  const Status ready = loaded ? (*begun)->ready(kCompileTimeout) : loaded;
+  return ready ? std::move(begun) : Result<std::unique_ptr<GpuBaseline>>(ready.failure());
+}
+
+// The median of a block of calls. `fresh`: of a process that made none yet; it gets more of them, and a longer warm-up.
+Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
+  std::vector<double> seconds;
+  const std::size_t sets = batch_->sets.size();
+  const std::size_t warm_ups = fresh ? kWarmUps : kBracketWarmUps;
+  const std::size_t calls = fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
+  for (std::size_t i = 0; i < calls; i++) {
+    const bool warming = i < warm_ups;
+    Turn turn;
+    if (warming && fresh) {
+      turn.window = subject.direct(*batch_, i % sets, kBaselineTimeout);
+    } else {
+      turn = subject.queued(*batch_, i % sets, kBaselineTimeout);
+    }
+    if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
+      const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
+                                  ? " synchronises with the device and cannot be queued"
+                                  : " did not answer: " + ending(turn);
+      return Failure{"the " + kind + " baseline" + why, "timeout"};
+    }
+    if (!warming) {
+      seconds.push_back(kind == "empty" ? turn.window.seconds
+                                        : without(turn.window.seconds - gpu_.cost_.python_s, task_->cost.flush_s));
+    }
+  }
+  return median(seconds);
+}
+
+GpuBaseline* Evaluation::resident(const std::string& kind) {
+  std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
+  if (kept && !kept->alive()) {
+    kept.reset();
+  }
+  return kept.get();
+}
+
+// Of the process that is kept for it, or of a new one.
+Result<double> Evaluation::resident_block(const std::string& kind) {
+  const bool fresh = resident(kind) == nullptr;
+  std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
+  if (fresh) {
+    Result<std::unique_ptr<GpuBaseline>> started = start_baseline(kind);
+    if (!started) {
+      return started.failure();
+    }
+    kept = std::move(*started);
+  }
+  Result<double> block = timed_block(kind, *kept, fresh);
+  if (!block) {
+    kept.reset();
+  }
+  return block;
+}
+
+// Processes that come up side by side, which takes longest: of each kind all or none. None where the task is large.
+std::map<std::string, Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
+  std::map<std::string, Baselines> up;
+  for (const std::string& kind : kinds) {
+    while (fits_often() && up[kind].size() < kBaselineProcesses) {
+      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(kind);
+      if (!one) {
+        return {};
+      }
+      up[kind].push_back(std::move(*one));
+    }
+  }
+  for (auto& [kind, begun] : up) {
+    if (!std::all_of(begun.begin(), begun.end(),
+                     [](const auto& one) { return static_cast<bool>(one->loaded(kCompileTimeout)); })) {
+      begun.clear();
+    }
+  }
+  return up;
+}
+
+// By three processes, those that are loaded or else one after the other. One alone uses the device at a time, since a
+// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache are.
+Status Evaluation::measure_baseline(const std::string& kind, Baselines loaded) {
+  const bool stay = !loaded.empty();
+  Baselines over;
+  std::vector<double> medians;
+  for (std::size_t i = 0; i < kBaselineProcesses; i++) {
+    Result<std::unique_ptr<GpuBaseline>> one =
+        stay ? Result<std::unique_ptr<GpuBaseline>>(std::move(loaded[i])) : start_baseline(kind);
+    const Status ready = !one ? Status(one.failure()) : stay ? (*one)->ready(kCompileTimeout) : ok();
+    if (!ready) {
+      return ready;
+    }
+    if (kind != "compile" || i > 0) {
+      Result<double> block = timed_block(kind, **one, true);
+      if (!block) {
+        return block.failure();
+      }
+      medians.push_back(*block);
+    }
+    if (i + 1 == kBaselineProcesses) {
+      task_->residents[kind] = std::move(*one);
+    } else if (stay) {
+      over.push_back(std::move(*one));  // its end would disturb the next one
+    }
+  }
+  for (const auto& one : over) {
+    one->end();
+  }
+  task_->session->baselines[kind] = baseline_of(medians);
+  return ok();
+}
+
+// Those that nobody has measured.
+void Evaluation::measure_baselines(const std::vector<std::string>& kinds) {
+  Session& session = *task_->session;
+  std::vector<std::string> missing;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(missing), [&](const std::string& kind) {
+    return session.baselines.count(kind) + session.unavailable.count(kind) == 0;
+  });
+  std::map<std::string, Baselines> up = preparing("baselines load", [&] { return load_baselines(missing); });
+  for (const std::string& kind : missing) {
+    const bool loaded = !up[kind].empty();
+    Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(up[kind])); });
+    if (!measured && loaded) {  // perhaps for want of room
+      up.clear();
+      measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
+    }
+    if (!measured) {
+      // What is the machine's fault is tried again by the next verdict.
+      const Failure& why = measured.failure();
+      const bool passing = why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host" ||
+                           why.message.find("out of memory") != std::string::npos;
+      (passing ? unavailable_ : session.unavailable)[kind] = why.message;
+    }
+  }
+}
+
+}  // namespace khost::judge::gpu

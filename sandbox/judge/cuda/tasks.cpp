@@ -1,0 +1,87 @@
+#include "sandbox/judge/cuda/tasks.h"
+
+#include <algorithm>
+
+#include "host/base/sha256.h"
+
+namespace khost::judge::gpu {
+namespace {
+
+constexpr std::size_t kMostTasks = 1024;   // each some kilobytes without its sets
+constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
+constexpr std::size_t kMostResidents = 6;  // tasks whose baselines stay: starting a compiled one again takes seconds
+
+}  // namespace
+
+std::shared_ptr<Task> Tasks::known(const std::string& hash) {
+  const std::scoped_lock lock(mutex_);
+  const auto found =
+      std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& task) { return task->session->hash() == hash; });
+  if (found == tasks_.end()) {
+    return nullptr;
+  }
+  if ((*found)->resets != device_resets()) {
+    tasks_.erase(found);
+    return nullptr;
+  }
+  tasks_.splice(tasks_.begin(), tasks_, found);
+  return tasks_.front();
+}
+
+Result<std::shared_ptr<Task>> Tasks::get(const std::string& source, const Open& open) {
+  const std::string hash = sha256_hex(source);
+  const KeyedMutex::Lock opening(opening_, hash);
+  if (std::shared_ptr<Task> task = known(hash)) {
+    return task;
+  }
+  auto made = std::make_shared<Task>();  // before the opening: the device may be lost and reset behind it
+  Result<std::shared_ptr<Session>> session = open();
+  if (!session) {
+    return session.failure();
+  }
+  made->session = *session;
+  const std::scoped_lock lock(mutex_);
+  tasks_.push_front(made);
+  return made;
+}
+
+void Tasks::to_front(const std::shared_ptr<Task>& used) {
+  const auto place = std::find(tasks_.begin(), tasks_.end(), used);
+  if (place != tasks_.end()) {
+    tasks_.splice(tasks_.begin(), tasks_, place);
+  }
+}
+
+void Tasks::make_room(const std::shared_ptr<Task>& used, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  to_front(used);
+  std::size_t taken = used ? used->session->batch_bytes() : 0, place = 0, with_sets = 0;
+  tasks_.remove_if([&](const std::shared_ptr<Task>& task) {
+    const std::size_t own = task == used ? 0 : task->session->bytes();
+    if (own > 0 && (taken + own > bytes || with_sets >= kMostWithSets)) {
+      task->session->forget_sets();
+    } else {
+      taken += own;
+      with_sets += own > 0;
+    }
+    return ++place > kMostTasks;
+  });
+}
+
+void Tasks::retire_residents(const std::shared_ptr<Task>& used) {
+  const std::scoped_lock lock(mutex_);
+  to_front(used);
+  std::size_t place = 0;
+  for (const auto& task : tasks_) {
+    if (place++ >= kMostResidents) {
+      task->residents.clear();
+    }
+  }
+}
+
+void Tasks::clear() {
+  const std::scoped_lock lock(mutex_);
+  tasks_.clear();
+}
+
+}  // namespace khost::judge::gpu

@@ -1,0 +1,60 @@
+// The tasks that the device has met: what was measured of them, for long; their sets, while there is room; processes of
+// their baselines, for a few. Any thread, where nothing else is said.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "sandbox/judge/cuda/subject.h"
+#include "sandbox/judge/keyed_mutex.h"
+#include "sandbox/judge/session.h"
+#include "sandbox/profiler/profile.h"
+
+namespace khost::judge::gpu {
+
+// What each window on a task takes besides, for the size of its inputs and outputs (calibration.h).
+struct TaskCost {
+  double closing_s = 0;  // candidates' alone: a baseline's outputs are not sampled
+  double flush_s = 0;
+};
+
+// What follows the session is used by who has the right to the device.
+struct Task {
+  std::shared_ptr<Session> session;
+  unsigned resets = device_resets();  // its sets are of the device as it was then
+  double idle_open_s = 0;  // host time of an opening with nobody else on the device
+  TaskCost cost;
+  std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+  std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
+  std::optional<double> flops;
+};
+
+class Tasks {
+ public:
+  using Open = std::function<Result<std::shared_ptr<Session>>()>;
+
+  // The task of this source, opened by `open` when it is new. Others go on meanwhile; who asks for the same one
+  // waits.
+  Result<std::shared_ptr<Task>> get(const std::string& source, const Open& open);
+  // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
+  // null for a task to come. For who has a context, while nobody is timed.
+  void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
+  // Ends the baselines' processes of all but the tasks used last. For who has the right to the device.
+  void retire_residents(const std::shared_ptr<Task>& used);
+  void clear();
+
+ private:
+  std::shared_ptr<Task> known(const std::string& hash);
+  void to_front(const std::shared_ptr<Task>& used);  // under mutex_
+  KeyedMutex opening_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Task>> tasks_;  // last used first
+};
+
+}  // namespace khost::judge::gpu
