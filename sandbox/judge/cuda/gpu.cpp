@@ -152,7 +152,7 @@ Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
 }
 
 Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
-  return tasks_.get(source, [&] { return open_session(*device_, source, SIZE_MAX); });
+  return tasks_.get_now(source, [&] { return open_session(*device_, source, SIZE_MAX); });
 }
 
 void Gpu::leave(std::shared_ptr<const Batch> batch) {

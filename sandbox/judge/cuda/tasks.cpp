@@ -13,7 +13,8 @@ constexpr std::size_t kMostResidents = 6;  // tasks whose baselines stay: starti
 
 }  // namespace
 
-std::shared_ptr<Task> Tasks::known(const std::string& hash) {
+std::shared_ptr<Task> Tasks::known(const std::string& source) {
+  const std::string hash = sha256_hex(source);
   const std::scoped_lock lock(mutex_);
   const auto found =
       std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& task) { return task->session->hash() == hash; });
@@ -29,9 +30,12 @@ std::shared_ptr<Task> Tasks::known(const std::string& hash) {
 }
 
 Result<std::shared_ptr<Task>> Tasks::get(const std::string& source, const Open& open) {
-  const std::string hash = sha256_hex(source);
-  const KeyedMutex::Lock opening(opening_, hash);
-  if (std::shared_ptr<Task> task = known(hash)) {
+  const KeyedMutex::Lock opening(opening_, source);
+  return get_now(source, open);
+}
+
+Result<std::shared_ptr<Task>> Tasks::get_now(const std::string& source, const Open& open) {
+  if (std::shared_ptr<Task> task = known(source)) {
     return task;
   }
   auto made = std::make_shared<Task>();  // before the opening: the device may be lost and reset behind it

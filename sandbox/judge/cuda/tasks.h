@@ -42,6 +42,8 @@ class Tasks {
   // The task of this source, opened by `open` when it is new. Others go on meanwhile; who asks for the same one
   // waits.
   Result<std::shared_ptr<Task>> get(const std::string& source, const Open& open);
+  // The same for who holds the device, and so must not wait for who waits for it: then one may be opened twice.
+  Result<std::shared_ptr<Task>> get_now(const std::string& source, const Open& open);
   // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
   // null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
@@ -50,7 +52,7 @@ class Tasks {
   void clear();
 
  private:
-  std::shared_ptr<Task> known(const std::string& hash);
+  std::shared_ptr<Task> known(const std::string& source);
   void to_front(const std::shared_ptr<Task>& used);  // under mutex_
   KeyedMutex opening_;
   std::mutex mutex_;

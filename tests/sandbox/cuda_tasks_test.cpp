@@ -1,0 +1,74 @@
+// The tasks of a device with sessions on the processor: no GPU is needed to see what is kept and what is given up.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "sandbox/judge/cuda/tasks.h"
+#include "tests/lua_cases.h"
+
+using namespace khost;
+
+namespace {
+
+std::string task(int number) {
+  return "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * " +
+         std::to_string(number) + "\ndef get_inputs():\n    return [torch.randn(1024)]\n";
+}
+
+}  // namespace
+
+TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets when others need the room") {
+  const char* python = getenv("KHOST_PYTHON");
+  if (python == nullptr) {
+    tests::skip("needs KHOST_PYTHON");
+    return;
+  }
+  Result<std::unique_ptr<judge::Zygote>> zygote =
+      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
+  REQUIRE_MESSAGE(zygote, zygote.failure().message);
+  judge::gpu::Tasks tasks;
+  int opened = 0;
+  const auto get = [&](int number, std::size_t most = SIZE_MAX) {
+    const std::string source = task(number);
+    return tasks.get(source, [&] {
+      opened++;
+      judge::SessionOptions options;
+      options.most_to_open = most;
+      return judge::Session::open(**zygote, source, options);
+    });
+  };
+  std::vector<std::shared_ptr<judge::gpu::Task>> all;
+  for (int i = 0; i < 3; i++) {
+    Result<std::shared_ptr<judge::gpu::Task>> one = get(i);
+    REQUIRE_MESSAGE(one, one.failure().message);
+    all.push_back(*one);
+  }
+  all[0]->idle_open_s = 1;
+  CHECK(get(0).value() == all[0]);  // which makes it the last used
+  CHECK(opened == 3);
+
+  const std::size_t batch = all[0]->session->bytes();
+  REQUIRE(batch > 0);
+  tasks.make_room(all[2], 2 * batch);
+  CHECK(all[0]->session->bytes() > 0);
+  CHECK(all[1]->session->bytes() == 0);
+  CHECK(all[2]->session->bytes() > 0);
+  tasks.make_room(all[1], 2 * batch);  // for its sets, which are about to be made again
+  CHECK(all[0]->session->bytes() == 0);
+  CHECK(all[2]->session->bytes() > 0);
+  CHECK(all[1]->session->batch_at_hand("one") == nullptr);
+  REQUIRE(all[1]->session->batch_for(**zygote, "one"));
+  CHECK(all[1]->session->batch_at_hand("one") == nullptr);  // it has met them
+  CHECK(all[1]->session->batch_at_hand("another") != nullptr);
+  CHECK(get(0).value()->idle_open_s == 1);
+  CHECK(opened == 3);
+
+  const Result<std::shared_ptr<judge::gpu::Task>> large = get(3, batch / 2);
+  REQUIRE_FALSE(large);
+  CHECK(large.failure().code == "large");
+  CHECK(get(3));
+  tasks.clear();
+  CHECK(get(0).value() != all[0]);
+}
