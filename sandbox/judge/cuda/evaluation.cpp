@@ -138,11 +138,15 @@ bool Evaluation::open_device() {
   return true;
 }
 
-// What fails here may have failed because of a candidate that is verified meanwhile: it is asked again alone.
+// What fails here may have failed because of a candidate that is verified meanwhile: it is asked again alone, but for a
+// task that says itself what is wrong with it.
 bool Evaluation::open_task() {
   begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
-  return !task || take_task(std::move(task));
+  const bool its_own = !task && task.failure().code == "bad_task" &&
+                       task.failure().message.find("out of memory") == std::string::npos &&
+                       task.failure().message.find("did not answer") == std::string::npos;
+  return task || its_own ? take_task(std::move(task)) : true;
 }
 
 bool Evaluation::open_task_alone() {

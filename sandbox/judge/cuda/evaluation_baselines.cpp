@@ -27,6 +27,12 @@ std::string ending(const Turn& turn) {
          " " + turn.window.message;
 }
 
+// Whether it is the machine's fault, such as want of room: the next verdict tries again.
+bool passing(const Failure& why) {
+  return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host" ||
+         why.message.find("out of memory") != std::string::npos;
+}
+
 }  // namespace
 
 // A process of a baseline that comes up.
@@ -165,16 +171,13 @@ void Evaluation::measure_baselines(const std::vector<std::string>& kinds) {
   for (const std::string& kind : missing) {
     const bool loaded = !up[kind].empty();
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(up[kind])); });
-    if (!measured && loaded) {  // perhaps for want of room
+    if (!measured && loaded && passing(measured.failure())) {
       up.clear();
       measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
     }
     if (!measured) {
-      // What is the machine's fault is tried again by the next verdict.
       const Failure& why = measured.failure();
-      const bool passing = why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host" ||
-                           why.message.find("out of memory") != std::string::npos;
-      (passing ? unavailable_ : session.unavailable)[kind] = why.message;
+      (passing(why) ? unavailable_ : session.unavailable)[kind] = why.message;
     }
   }
 }

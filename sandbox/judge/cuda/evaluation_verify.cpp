@@ -49,6 +49,9 @@ Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device) {
 // One whose process lives and has its context on the device of now.
 Result<Blank> Evaluation::ready_blank(double most_s) {
   while (true) {
+    if (gpu_.current_ != device_) {  // then none of them is this one's, however many come
+      return Failure{"the GPU was lost under another candidate", "device"};
+    }
     Result<Blank> blank = gpu_.blanks_.take(most_s);
     if (!blank || (blank->device == device_ && !blank->jail->poll())) {
       return blank;
