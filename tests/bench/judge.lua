@@ -18,14 +18,18 @@ local progress = require "khost.progress"
 local sched = require "khost.sched"
 
 local OPTIONS = { { name = "--set", kind = "list",
-  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, cuda_agent=DIR" } }
+  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, "
+    .. "cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
-local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6, against = "both" }
+local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
+  against = "both" }
 local NAMES = {
   cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
-  -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its baselines, and one that calls cuBLAS as they do.
+  -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its
+  -- baselines, and one that calls cuBLAS as they do.
   cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
-    wrong = "cuda/wrong/half_output", spoiled = "cuda/good/plain", waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
+    wrong = "cuda/wrong/half_output", spoiled = "cuda/good/plain",
+    waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
 }
 -- How many rows the inputs of a task have at most; each of its variants has another part of them.
 local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cuda/good/linear_tiled"] = 2048,
@@ -144,17 +148,12 @@ local function add_walls(walls, verdict)
   end
 end
 
-local function mixed(process, count, jobs, tasks, names, timed_only)
-  local bodies = {}
-  for i = 1, count do
-    bodies[i] = body_of(i, tasks, names, timed_only)
-  end
-  local exclusive, by_status, begin, walls, judged = {}, {}, sched.now(), {}, 0
-  local bar = progress.begin(timed_only and "timed" or "RL mix", count)
+-- Verdicts on all bodies, so many at once. Their parts are summed up over those that were judged; `see` sees each.
+local function judge_all(process, label, bodies, jobs, see)
+  local walls, judged, bar = {}, 0, progress.begin(label, #bodies)
   sched.map(bodies, function(body)
     local verdict = assert(process:request("evaluate", body))
-    by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
-    exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
+    see(verdict)
     if verdict.status == "ok" then
       judged = judged + 1
       add_walls(walls, verdict)
@@ -162,6 +161,19 @@ local function mixed(process, count, jobs, tasks, names, timed_only)
     bar:add(1)
   end, { limit = jobs + 1, on_failure = "raise" })
   bar:finish()
+  return walls, judged
+end
+
+local function mixed(process, count, jobs, tasks, names, timed_only)
+  local bodies = {}
+  for i = 1, count do
+    bodies[i] = body_of(i, tasks, names, timed_only)
+  end
+  local exclusive, by_status, begin = {}, {}, sched.now()
+  local walls, judged = judge_all(process, timed_only and "timed" or "RL mix", bodies, jobs, function(verdict)
+    by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
+    exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
+  end)
   local seconds, parts = sched.now() - begin, {}
   for status, number in pairs(by_status) do
     parts[#parts + 1] = ("%d %s"):format(number, status)
@@ -176,16 +188,11 @@ end
 
 -- The first verdict on each task: its sets and its baselines are made for it.
 local function opened(process, tasks, jobs)
-  local begin, bar, walls, judged = sched.now(), progress.begin("new tasks", #tasks), {}, 0
-  sched.map(tasks, function(task)
-    local verdict = assert(process:request("evaluate", request_of(task)))
-    if verdict.status == "ok" then
-      judged = judged + 1
-      add_walls(walls, verdict)
-    end
-    bar:add(1)
-  end, { limit = jobs + 1, on_failure = "raise" })
-  bar:finish()
+  local bodies, begin = {}, sched.now()
+  for i, task in ipairs(tasks) do
+    bodies[i] = request_of(task)
+  end
+  local walls, judged = judge_all(process, "new tasks", bodies, jobs, function() end)
   log.print(("new tasks           %.1f s each, %d of %d judged (first verdicts, %d at once)"):format(
     (sched.now() - begin) / #tasks, judged, #tasks, jobs))
   log.print(("where it goes       %s"):format(shares(walls, judged)))
