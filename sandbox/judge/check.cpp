@@ -110,6 +110,9 @@ Result<Json> check(const CheckPlaces& places, const Json& request) {
       }
       code = "died";
     }
+    if (code == "limit") {
+      code = "bad_task";  // nobody else's work is in its way
+    }
     facts["failure"] = {{"stage", name}, {"code", code}, {"message", answer.failure().message}};
     break;
   }

@@ -53,7 +53,7 @@ bool Evaluation::open_task() {
   zygote_ = *zygote;
   Result<std::shared_ptr<Session>> session = service_.session(request_["task"]["source"].get<std::string>());
   if (!session) {
-    verdict_.fail(session.failure().code == "bad_task" ? "bad_task" : "void", "task", session.failure().code,
+    verdict_.fail(blames_task(session.failure()) ? "bad_task" : "void", "task", session.failure().code,
                   session.failure().message);
     return false;
   }

@@ -21,6 +21,12 @@ Result<sandbox::Manifest> manifest_at(const Json& answer, const char* key) {
   return sandbox::Manifest::parse(answer[key]);
 }
 
+// Of a child that was asked: what its death means depends on whether it died alone.
+Failure child_failure(Zygote& zygote, const Failure& why) {
+  const bool alone = zygote.alive() && why.code == "gone";
+  return {why.message, alone ? "bad_task" : zygote.alive() ? why.code : "gone"};
+}
+
 bool same(const Layouts& one, const Layouts& other) {
   return one.inputs.to_json() == other.inputs.to_json() && one.state.to_json() == other.state.to_json() &&
          one.outputs.to_json() == other.outputs.to_json();
@@ -43,8 +49,7 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
   Result<Json> answer = child->call({{"kind", "load"}, {"source", source_}, {"seed", secret_number()},
                                      {"plant", planted_.load()}, {"device", options_.device}}, {}, kLoadTimeout);
   if (!answer) {
-    const std::string code = zygote.alive() ? "bad_task" : "gone";
-    return Failure{answer.failure().message, code};
+    return child_failure(zygote, answer.failure());
   }
   Result<sandbox::Manifest> inputs = manifest_at(*answer, "inputs");
   Result<sandbox::Manifest> state = manifest_at(*answer, "state");
@@ -78,7 +83,8 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
   session->options_ = options;
   session->source_ = source;
   session->hash_ = sha256_hex(source);
-  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
+  Result<std::shared_ptr<Batch>> batch =
+      session->make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets, options.oracle);
   if (!batch) {
     return batch.failure();
   }
@@ -98,7 +104,8 @@ std::size_t Session::batch_bytes() const {
 }
 
 // `wanted` sets where the memory allows it, the first `verified` of them also computed in fp64.
-Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted) {
+Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted,
+                                                   Oracle oracle) {
   Result<Child> child = loaded_child(zygote);
   if (!child) {
     return child.failure();
@@ -138,9 +145,10 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t v
   }
   Result<Json> answer = child->call({{"kind", "sets"}, {"seeds", seeds}, {"oracles", verified},
                                      {"device", options_.device}, {"sizes", sizes},
+                                     {"settle", oracle == Oracle::where_it_fits},
                                      {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}}, fds, 300);
   if (!answer) {
-    return Failure{answer.failure().message, zygote.alive() ? "bad_task" : "gone"};
+    return child_failure(zygote, answer.failure());
   }
   // Nobody is lent them again, and 25 descriptors a task would use up a process's.
   for (Set& set : batch->sets) {
@@ -192,12 +200,12 @@ std::shared_ptr<const Batch> Session::batch_at_hand(const std::string& artefact)
   return usable(artefact);
 }
 
-Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
+Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact, Oracle oracle) {
   const std::scoped_lock lock(mutex_);
   if (std::shared_ptr<const Batch> known = usable(artefact)) {
     return known;
   }
-  Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets);
+  Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets, oracle);
   if (!fresh) {
     return fresh.failure();
   }
@@ -211,10 +219,10 @@ std::shared_ptr<const Batch> Session::visible_at_hand() {
   return visible_;
 }
 
-Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote) {
+Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote, Oracle oracle) {
   const std::scoped_lock lock(mutex_);
   if (!visible_) {
-    Result<std::shared_ptr<Batch>> made = make_batch(zygote, kVisibleVerified, kVisibleSets);
+    Result<std::shared_ptr<Batch>> made = make_batch(zygote, kVisibleVerified, kVisibleSets, oracle);
     if (!made) {
       return made.failure();
     }

@@ -52,24 +52,35 @@ struct Batch {
   std::set<std::string> seen;       // artefacts that were judged on it
 };
 
+// Sets are checked against the reference in fp64. Where the device has no room for that, they fail as `limit`, or do
+// without it.
+enum class Oracle { needed, where_it_fits };
+
 // Where a task computes, and how much memory its sets may take.
 struct SessionOptions {
   std::string device = "cpu";  // or cuda: then the zygote has a GPU, and `make` gives memory there
   std::size_t budget = kSetBudget;
   std::size_t most_to_open = SIZE_MAX;  // bytes of sets with which it may be opened; a larger one fails as `large`
   std::function<Result<SetMemory>(std::size_t bytes)> make = {};
+  Oracle oracle = Oracle::where_it_fits;  // of the sets with which it is opened
 };
 
 struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
+// Whether a failure to open a task, or to make its sets, is the task's own once it had the machine for itself: its error,
+// its endless loop, its want of the device's memory.
+inline bool blames_task(const Failure& why) {
+  return why.code == "bad_task" || why.code == "timeout" || why.code == "limit";
+}
+
 class BaselineSubject;
 
 class Session {
  public:
   ~Session();
-  // bad_task with the task's own error; gone when the zygote is.
+  // bad_task with the task's own error; timeout; limit for want of the device's memory; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source,
                                                const SessionOptions& options = {});
 
@@ -81,11 +92,12 @@ class Session {
   const Json& init() const { return init_; }
 
   // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be made.
-  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
+  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact,
+                                                 Oracle oracle = Oracle::where_it_fits);
   std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
 
   // Sets for what an agent is told, the same ones each time. No verdict is made on them.
-  Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
+  Result<std::shared_ptr<const Batch>> visible(Zygote& zygote, Oracle oracle = Oracle::where_it_fits);
   std::shared_ptr<const Batch> visible_at_hand();
 
   // Memory of the sets at hand, and what they take when they are all there. Letting go of them, for whoever needs the
@@ -110,7 +122,7 @@ class Session {
   // Both under mutex_. Usable: the batch at hand, when it is one that this artefact has never met.
   void count();
   std::shared_ptr<const Batch> usable(const std::string& artefact);
-  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted);
+  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted, Oracle oracle);
 
   SessionOptions options_;
   std::string source_, hash_;

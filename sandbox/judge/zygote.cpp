@@ -43,11 +43,11 @@ std::string prefix_of(const std::string& python) {
   return real.parent_path().parent_path().string();
 }
 
-std::size_t half_of_memory() {
+}  // namespace
+
+std::size_t most_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
 }
-
-}  // namespace
 
 Child::~Child() {
   if (pidfd_) {
@@ -143,7 +143,8 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
-    return Failure{(*answer)["error"].get<std::string>(), "bad_task"};
+    const Json wants_room = answer->value("wants_room", Json());
+    return Failure{(*answer)["error"].get<std::string>(), wants_room == true ? "limit" : "bad_task"};
   }
   return answer;
 }
@@ -196,7 +197,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   spec.limits.processes = 512;
   // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
   // a process that maps torch.
-  spec.limits.memory_bytes = half_of_memory();
+  spec.limits.memory_bytes = most_memory();
   spec.limit_address_space = false;
   spec.limits.cpu_s = candidate ? kCandidateProcessor_s : 86400;
   spec.limits.tmp_bytes = std::size_t{1} << 30;

@@ -23,6 +23,9 @@ struct PythonPlace {
   std::string root;    // holds sandbox/judge/python and sandbox/subject
 };
 
+// What all processes of a zygote may have of the machine's memory together, in bytes.
+std::size_t most_memory();
+
 // The GPU as a zygote's jail sees it.
 struct GpuView {
   std::vector<std::string> devices, prefixes;
@@ -35,7 +38,8 @@ class Child {
   Child(Child&&) = default;
   Child& operator=(Child&&) = default;
   ~Child();
-  // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task.
+  // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task, or
+  // limit where it wants memory of the device.
   Result<Json> call(const Json& request, const std::vector<int>& fds, double timeout_s);
   // Sends a request to a child that answers in another way: a candidate's, of whom no answer is believed.
   Status tell(const Json& request, const std::vector<int>& fds) { return send(request, fds); }

@@ -58,10 +58,9 @@ judge::Service& service() {
   return instance;
 }
 
-Json verdict_on(const fs::path& folder, bool measure) {
+Json verdict_on(const fs::path& folder) {
   Result<Json> verdict = service().handle({{"kind", "evaluate"},
                                            {"target", "cuda"},
-                                           {"measure", measure},
                                            {"against", "eager"},  // the compiler says nothing about who is accepted
                                            {"task", {{"source", read_text(folder / "model.py")}}},
                                            {"files", candidate_files(folder)}});
@@ -85,7 +84,7 @@ std::vector<Json> verdicts_on(const std::vector<fs::path>& folders) {
   for (std::size_t i = 0; i < kAtOnce; i++) {
     threads.emplace_back([&] {
       for (std::size_t at = next++; at < folders.size(); at = next++) {
-        verdicts[at] = verdict_on(folders[at], true);
+        verdicts[at] = verdict_on(folders[at]);
       }
     });
   }

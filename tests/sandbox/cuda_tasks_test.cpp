@@ -72,3 +72,39 @@ TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets
   tasks.clear();
   CHECK(get(0).value() != all[0]);
 }
+
+TEST_CASE("want of the device's memory is told from a task's own errors, and an oracle is left out only where that is wanted") {
+  const char* python = getenv("KHOST_PYTHON");
+  if (python == nullptr) {
+    tests::skip("needs KHOST_PYTHON");
+    return;
+  }
+  Result<std::unique_ptr<judge::Zygote>> zygote =
+      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
+  REQUIRE_MESSAGE(zygote, zygote.failure().message);
+  const auto opened = [&](const std::string& forward, judge::Oracle oracle) {
+    judge::SessionOptions options;
+    options.oracle = oracle;
+    return judge::Session::open(**zygote,
+                                "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        " + forward +
+                                    "\n        return x * 2\ndef get_inputs():\n    return [torch.randn(64)]\n",
+                                options);
+  };
+  const std::string full = "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.')";
+  const std::string in_double = "if x.dtype == torch.float64: ";
+  CHECK(opened(full, judge::Oracle::where_it_fits).failure().code == "limit");
+  CHECK(opened("raise ValueError('out of ideas')", judge::Oracle::where_it_fits).failure().code == "bad_task");
+
+  const auto insisted = opened(in_double + full, judge::Oracle::needed);
+  REQUIRE_FALSE(insisted);
+  CHECK(insisted.failure().code == "limit");
+  const auto without = opened(in_double + full, judge::Oracle::where_it_fits);
+  REQUIRE(without);
+  const auto batch = (*without)->batch_at_hand("one");
+  CHECK(batch->scales.empty());
+  CHECK(batch->oracle_error.find("OutOfMemoryError") != std::string::npos);
+  // One that does not run in double at all is no want of room.
+  const auto never = opened(in_double + "raise TypeError('no doubles')", judge::Oracle::needed);
+  REQUIRE(never);
+  CHECK((*never)->batch_at_hand("one")->scales.empty());
+}

@@ -304,6 +304,7 @@ Result<TaskCost> measure_task_cost(Device& device, const std::string& root, cons
     return beyond.failure();  // all else is want of room
   }
   cost.flush_s = beyond ? std::max(0.0, *beyond - median(small->all)) : 0;
+  cost.measured = static_cast<bool>(beyond);
   return cost;
 }
 

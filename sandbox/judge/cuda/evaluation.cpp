@@ -36,28 +36,28 @@ Result<Json> Evaluation::run() {
     return answer();
   }
   gpu_.foresee(python_, files_.count("model_new.py") > 0);
-  const bool measured = wants_times(request_, purpose_);
-  const bool profiled = purpose_ == Purpose::profile && request_.value("kernels", true);
+  const auto always = [] { return true; };
+  const auto unopened = [this] { return task_ == nullptr; };
+  const auto measured = [this] { return wants_times(request_, purpose_); };
+  const auto unsettled = [this] { return !close_.empty(); };
+  const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
   for (const Step& step :
-       {Step{"task", "task", &Evaluation::open_device, Need::nothing, true},
-        Step{"task", "task", &Evaluation::open_task, Need::nothing, true},
-        Step{"task", "task", &Evaluation::open_task_alone, Need::device, true},
-        Step{"build", "build", &Evaluation::build_kernels, Need::nothing, true},
-        Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, true},
-        Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, true},
-        Step{"start", "verify", &Evaluation::take_blank, Need::nothing, true},
-        Step{"start", "verify", &Evaluation::start_first, Need::lease, true},
-        Step{"verify", "verify", &Evaluation::verify, Need::device, true},
+       {Step{"task", "task", &Evaluation::open_device, Need::nothing, always},
+        Step{"task", "task", &Evaluation::open_task, Need::nothing, always},
+        Step{"task", "task", &Evaluation::open_task_alone, Need::device, unopened},
+        Step{"build", "build", &Evaluation::build_kernels, Need::nothing, always},
+        Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, always},
+        Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, always},
+        Step{"start", "verify", &Evaluation::take_blank, Need::nothing, always},
+        Step{"start", "verify", &Evaluation::start_first, Need::lease, always},
+        Step{"verify", "verify", &Evaluation::verify, Need::device, always},
         Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
-        Step{"start", "time", &Evaluation::take_blanks, Need::nothing, measured},
-        Step{"start", "time", &Evaluation::start_others, Need::lease, measured},
-        Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, measured},
+        Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
+        Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
+        Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, unsettled},
         Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
-    const bool close = step.run == &Evaluation::take_blanks || step.run == &Evaluation::start_others ||
-                       step.run == &Evaluation::brackets;
-    const bool opened = step.run == &Evaluation::open_task_alone && task_ != nullptr;
-    if (!step.wanted || opened || (close && close_.empty())) {
+    if (!step.wanted()) {
       continue;
     }
     verdict_.stage = step.stage;
@@ -128,6 +128,14 @@ bool Evaluation::void_for(const char* stage, const Failure& failure) {
   return false;
 }
 
+bool Evaluation::no_process(const char* stage, const Failure& failure) {
+  if (home_ && !home_->alive()) {  // its jail is nobody else's
+    verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
+    return false;
+  }
+  return void_for(stage, failure);
+}
+
 bool Evaluation::open_device() {
   Result<Device*> device = gpu_.device();
   if (!device) {
@@ -143,9 +151,7 @@ bool Evaluation::open_device() {
 bool Evaluation::open_task() {
   begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
-  const bool its_own = !task && task.failure().code == "bad_task" &&
-                       task.failure().message.find("out of memory") == std::string::npos &&
-                       task.failure().message.find("did not answer") == std::string::npos;
+  const bool its_own = !task && task.failure().code == "bad_task";
   return task || its_own ? take_task(std::move(task)) : true;
 }
 
@@ -154,6 +160,10 @@ bool Evaluation::open_task_alone() {
 }
 
 bool Evaluation::take_task(Result<std::shared_ptr<Task>> task) {
+  if (!task && blames_task(task.failure())) {
+    verdict_.fail("bad_task", "task", task.failure().code, task.failure().message);
+    return false;
+  }
   if (!task) {
     return void_for("task", task.failure());
   }

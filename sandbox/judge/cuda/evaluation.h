@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -50,13 +51,15 @@ class Evaluation {
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(const char* stage, const Failure& failure);
+  // The same, but for a candidate that ended the Python that its processes are forked from.
+  bool no_process(const char* stage, const Failure& failure);
   enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
     const char* stage;
     bool (Evaluation::*run)();
     Need need;
-    bool wanted;
+    std::function<bool()> wanted;
   };
   // The right to use the device, and the claim to it.
   struct Right {
@@ -78,7 +81,7 @@ class Evaluation {
   bool run_step(const Step& step, Right& right, Lease& lease);
   // Sets that the candidate has never met, where they can be made without the right to the device.
   bool take_sets();
-  Result<std::shared_ptr<const Batch>> make_sets(Device& device);
+  Result<std::shared_ptr<const Batch>> make_sets(Device& device, bool alone);
   bool fits_often() const;  // several processes of the task take little of the device's memory
   // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the
   // right to the device. Those with a plan are made of blank processes, which are waited for first.
@@ -107,7 +110,7 @@ class Evaluation {
   Result<double> resident_block(const std::string& kind);
   std::map<std::string, Baselines> load_baselines(const std::vector<std::string>& kinds);
   Status measure_baseline(const std::string& kind, Baselines loaded);
-  void measure_baselines(const std::vector<std::string>& kinds);
+  Status measure_baselines(const std::vector<std::string>& kinds);
   Status prepare(const std::vector<std::string>& kinds);
   Status calibrate();
   // Runs a part of what is done once for a judge or a task, and writes into the evidence how long it took.
@@ -147,7 +150,6 @@ class Evaluation {
   int counted_ = 0;  // of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
-  std::map<std::string, std::string> unavailable_;  // baselines that could not be had now: why
   std::vector<std::string> close_;  // baselines that one block did not settle
   double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones

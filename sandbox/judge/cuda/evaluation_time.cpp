@@ -102,8 +102,7 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
   const Session& session = *task_->session;
   const auto found = session.baselines.find(kind);
   if (found == session.baselines.end()) {
-    const auto why = session.unavailable.find(kind);
-    verdict_.evidence[kind + "_unavailable"] = why != session.unavailable.end() ? why->second : unavailable_[kind];
+    verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
     return;
   }
   const double slack = gpu_.cost_.slack_s;
@@ -194,20 +193,25 @@ Status Evaluation::prepare(const std::vector<std::string>& kinds) {
   }
   if (task_->idle_open_s == 0) {
     const auto blanks = [this] { return blank_at_hand(); };
-    const Result<TaskCost> cost = preparing(
-        "task", [&] { return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerance_); });
+    const auto measure = [&] {
+      return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerance_);
+    };
+    Result<TaskCost> cost = preparing("task", measure);
+    if (cost && !cost->measured) {
+      gpu_.give_up_others(task_);
+      cost = preparing("task", measure);
+    }
     if (!cost) {
       return cost.failure();
     }
     task_->cost = *cost;
   }
   task_->idle_open_s = *idle;
-  measure_baselines(kinds);
-  return ok();
+  return measure_baselines(kinds);
 }
 
 bool Evaluation::time() {
-  gpu_.tasks_.retire_residents(task_);
+  gpu_.tasks_.retire_residents(task_, gpu_.most_residents());
   const Session& session = *task_->session;
   // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
   const bool eager_only = request_.value("against", "") == "eager";
@@ -220,7 +224,7 @@ bool Evaluation::time() {
   if (!known) {
     subject_.reset();  // no candidate lives while anything else is timed
     if (Status status = prepare(kinds); !status) {
-      return void_for("time", status.failure());
+      return no_process("time", status.failure());
     }
     subject_ = fresh("time");
     if (!subject_ || !warm(*subject_, "time")) {

@@ -29,20 +29,20 @@ bool Evaluation::take_sets() {
   Session& session = *task_->session;
   batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact_) : session.visible_at_hand();
   if (!batch_ && session.batch_bytes() <= device_->bytes() / kShareOfSets) {
-    Result<std::shared_ptr<const Batch>> made = gpu_.untimed([this](Device& device) { return make_sets(device); });
+    Result<std::shared_ptr<const Batch>> made = gpu_.untimed([this](Device& device) { return make_sets(device, false); });
     batch_ = made ? *made : nullptr;
   }
   return true;
 }
 
-Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device) {
+Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device, bool alone) {
   Result<Zygote*> python = gpu_.zygote();
   if (!python) {
     return python.failure();
   }
-  return gpu_.with_room(device, task_, [&] {
-    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_)
-                                        : task_->session->visible(**python);
+  return gpu_.with_room(device, task_, alone, [&](Oracle oracle) {
+    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_, oracle)
+                                        : task_->session->visible(**python, oracle);
   });
 }
 
@@ -131,12 +131,8 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   if (waiting) {
     ahead_.pop_front();
   }
-  if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
-    verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
-    return nullptr;
-  }
   if (!subject) {
-    void_for(stage, subject.failure());
+    no_process(stage, subject.failure());
     return nullptr;
   }
   if (!waiting) {  // the step in which nothing of the candidate runs: what fails in it is ours
@@ -211,7 +207,7 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
 
 bool Evaluation::verify() {
   if (!batch_) {
-    Result<std::shared_ptr<const Batch>> made = make_sets(*device_);
+    Result<std::shared_ptr<const Batch>> made = make_sets(*device_, true);
     if (!made) {
       return void_for("verify", made.failure());
     }

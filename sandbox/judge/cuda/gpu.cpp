@@ -10,6 +10,9 @@
 namespace khost::judge::gpu {
 namespace {
 
+// What the two processes of a task's baselines take of the device, and of the machine (tests/probes/README.md).
+constexpr std::size_t kResidentBytes = std::size_t{1280} << 20, kResidentHostBytes = std::size_t{640} << 20;
+
 // The sets of one task.
 std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
 
@@ -134,25 +137,35 @@ Result<Zygote*> Gpu::zygote() {
   return zygote_.get();
 }
 
-Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::string& source,
-                                                   std::size_t most_to_open) {
+Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::string& source, bool alone) {
   Result<Zygote*> python = zygote();
   if (!python) {
     return python.failure();
   }
-  return with_room(device, nullptr, [&] {
-    return Session::open(**python, source, {"cuda", set_budget(device.bytes()), most_to_open, lend_set});
+  const std::size_t most_to_open = alone ? SIZE_MAX : device.bytes() / kShareOfSets;
+  return with_room(device, nullptr, alone, [&](Oracle oracle) {
+    return Session::open(**python, source, {"cuda", set_budget(device.bytes()), most_to_open, lend_set, oracle});
   });
 }
 
 Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
   return tasks_.get(source, [&] {
-    return untimed([&](Device& device) { return open_session(device, source, device.bytes() / kShareOfSets); });
+    return untimed([&](Device& device) { return open_session(device, source, false); });
   });
 }
 
 Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
-  return tasks_.get_now(source, [&] { return open_session(*device_, source, SIZE_MAX); });
+  return tasks_.get_now(source, [&] { return open_session(*device_, source, true); });
+}
+
+void Gpu::give_up_others(const std::shared_ptr<Task>& used) {
+  tasks_.make_room(used, 0);
+  tasks_.retire_residents(used, used ? 1 : 0);
+}
+
+std::size_t Gpu::most_residents() const {
+  const std::size_t on_device = device_->bytes() / kShareKept / kResidentBytes;
+  return std::max<std::size_t>(1, std::min(on_device, most_memory() / 2 / kResidentHostBytes));
 }
 
 void Gpu::leave(std::shared_ptr<const Batch> batch) {

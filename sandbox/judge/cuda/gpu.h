@@ -46,6 +46,8 @@ struct Seen {
 
 GpuView view_of(const Device& device);
 
+// A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
+inline constexpr std::size_t kShareKept = 3;
 inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
@@ -80,12 +82,18 @@ class Gpu {
   // is verified meanwhile is in the way. Alone: for who has the right.
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<std::shared_ptr<Task>> task_alone(const std::string& source);
-  Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, std::size_t most_to_open);
+  Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, bool alone);
   // Takes sets that an evaluation leaves behind: giving memory back disturbs whoever is timed.
   void leave(std::shared_ptr<const Batch> batch);
   // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new one.
+  // `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
   template <class Make>
-  auto with_room(const Device& device, const std::shared_ptr<Task>& used, const Make& make) -> decltype(make());
+  auto with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
+      -> decltype(make(Oracle::needed));
+  // Gives up all sets and baselines but this task's. For who has the right to the device.
+  void give_up_others(const std::shared_ptr<Task>& used);
+  // How many tasks' baselines stay: starting a compiled one again takes seconds.
+  std::size_t most_residents() const;
   // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
   // Waits for nothing but the device.
   void foresee(bool python, bool records);
@@ -127,13 +135,18 @@ auto Gpu::untimed(const Work& work) -> decltype(work(std::declval<Device&>())) {
 }
 
 template <class Make>
-auto Gpu::with_room(const Device& device, const std::shared_ptr<Task>& used, const Make& make) -> decltype(make()) {
+auto Gpu::with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
+    -> decltype(make(Oracle::needed)) {
   leave(nullptr);
-  tasks_.make_room(used, device.bytes() / 2);
-  auto made = make();
+  tasks_.make_room(used, device.bytes() / kShareKept);
+  auto made = make(Oracle::needed);
   if (!made && made.failure().code == "limit") {
-    tasks_.make_room(used, 0);
-    made = make();
+    if (alone) {
+      give_up_others(used);
+    } else {
+      tasks_.make_room(used, 0);
+    }
+    made = make(alone ? Oracle::where_it_fits : Oracle::needed);
   }
   return made;
 }

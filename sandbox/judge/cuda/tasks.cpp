@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kMostTasks = 1024;   // each some kilobytes without its sets
 constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
-constexpr std::size_t kMostResidents = 6;  // tasks whose baselines stay: starting a compiled one again takes seconds
 
 }  // namespace
 
@@ -72,12 +71,12 @@ void Tasks::make_room(const std::shared_ptr<Task>& used, std::size_t bytes) {
   });
 }
 
-void Tasks::retire_residents(const std::shared_ptr<Task>& used) {
+void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t most) {
   const std::scoped_lock lock(mutex_);
   to_front(used);
   std::size_t place = 0;
   for (const auto& task : tasks_) {
-    if (place++ >= kMostResidents) {
+    if (place++ >= most) {
       task->residents.clear();
     }
   }

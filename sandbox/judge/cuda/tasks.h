@@ -1,5 +1,5 @@
 // The tasks that the device has met: what was measured of them, for long; their sets, while there is room; processes of
-// their baselines, for a few. Any thread, where nothing else is said.
+// their baselines, for fewer. Any thread, where nothing else is said.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ namespace khost::judge::gpu {
 struct TaskCost {
   double closing_s = 0;  // candidates' alone: a baseline's outputs are not sampled
   double flush_s = 0;
+  bool measured = false;  // or there was no room to
 };
 
 // What follows the session is used by who has the right to the device.
@@ -31,6 +32,7 @@ struct Task {
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+  std::map<std::string, int> missed;  // baselines that could not be had: how often
   std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
   std::optional<double> flops;
 };
@@ -47,8 +49,8 @@ class Tasks {
   // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
   // null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
-  // Ends the baselines' processes of all but the tasks used last. For who has the right to the device.
-  void retire_residents(const std::shared_ptr<Task>& used);
+  // Ends the baselines' processes of all but so many tasks, those used last. For who has the right to the device.
+  void retire_residents(const std::shared_ptr<Task>& used, std::size_t most);
   void clear();
 
  private:

@@ -28,6 +28,8 @@ if CANDIDATE:
 
 import torch  # noqa: E402
 
+from room import wants_room  # noqa: E402
+
 
 def receive(channel):
     head, fds, _, _ = socket.recv_fds(channel, 4, 64)
@@ -66,7 +68,7 @@ def error_of(error):
             line = trace.tb_lineno
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
-    return {"error": f"{where}{type(error).__name__}: {error}"[:2000],
+    return {"error": f"{where}{type(error).__name__}: {error}"[:2000], "wants_room": wants_room(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
@@ -83,7 +85,7 @@ def answer(request, fds, state, channel):
             from device_memory import load_library, region
             library = load_library(request["library"])
             regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
-        return state["session"].sets(request["seeds"], regions, request["oracles"])
+        return state["session"].sets(request["seeds"], regions, request["oracles"], request["settle"])
     if kind == "record":
         from recorder import record
         return record(request["request"])
