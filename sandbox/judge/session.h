@@ -104,6 +104,7 @@ class Session {
   // memory: the next batch is made anew. While one is made, they stay.
   std::size_t bytes() const { return bytes_; }
   std::size_t batch_bytes() const;
+  std::size_t set_bytes() const;  // of one
   void forget_sets();
 
   const std::byte* inputs_of(const Set& set) const { return set.region.data(); }
@@ -118,7 +119,6 @@ class Session {
 
  private:
   Result<Child> loaded_child(Zygote& zygote);
-  std::size_t set_bytes() const;
   // Both under mutex_. Usable: the batch at hand, when it is one that this artefact has never met.
   void count();
   std::shared_ptr<const Batch> usable(const std::string& artefact);

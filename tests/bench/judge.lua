@@ -134,7 +134,7 @@ end
 -- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
 local function shares(walls, judged)
   local parts = {}
-  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "time", "brackets", "wait" } do
+  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "baselines", "time", "brackets", "wait" } do
     if walls[part] then
       parts[#parts + 1] = ("%s %.2f s"):format(part, walls[part] / math.max(1, judged))
     end
@@ -188,14 +188,25 @@ end
 
 -- The first verdict on each task: its sets and its baselines are made for it.
 local function opened(process, tasks, jobs)
-  local bodies, begin = {}, sched.now()
+  local bodies, begin, prepared, alone = {}, sched.now(), {}, 0
   for i, task in ipairs(tasks) do
     bodies[i] = request_of(task)
   end
-  local walls, judged = judge_all(process, "new tasks", bodies, jobs, function() end)
+  local walls, judged = judge_all(process, "new tasks", bodies, jobs, function(verdict)
+    for part, seconds in pairs(verdict.evidence.preparation_s or {}) do
+      prepared[part] = (prepared[part] or 0) + seconds
+    end
+    alone = alone + (verdict.evidence.baselines_alone and 1 or 0)
+  end)
   log.print(("new tasks           %.1f s each, %d of %d judged (first verdicts, %d at once)"):format(
     (sched.now() - begin) / #tasks, judged, #tasks, jobs))
   log.print(("where it goes       %s"):format(shares(walls, judged)))
+  local parts = {}
+  for part, seconds in pairs(prepared) do
+    parts[#parts + 1] = ("%s %.2f s"):format(part, seconds / #tasks)
+  end
+  table.sort(parts)
+  log.print(("of it once a task   %s; %d compiled alone"):format(table.concat(parts, ", "), alone))
 end
 
 -- One after the other: what one waits from files to verdict.

@@ -39,6 +39,7 @@ Result<Json> Evaluation::run() {
   const auto always = [] { return true; };
   const auto unopened = [this] { return task_ == nullptr; };
   const auto measured = [this] { return wants_times(request_, purpose_); };
+  const auto unknown = [&] { return measured() && !known_; };
   const auto unsettled = [this] { return !close_.empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
@@ -52,6 +53,7 @@ Result<Json> Evaluation::run() {
         Step{"start", "verify", &Evaluation::take_blank, Need::nothing, always},
         Step{"start", "verify", &Evaluation::start_first, Need::lease, always},
         Step{"verify", "verify", &Evaluation::verify, Need::device, always},
+        Step{"baselines", "time", &Evaluation::bring_up_baselines, Need::nothing, unknown},
         Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
         Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
         Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
@@ -108,8 +110,8 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
       passed = (this->*step.run)();
     }
     const bool over = step.run == &Evaluation::time || step.run == &Evaluation::brackets;
-    if (!passed || over || (step.run == &Evaluation::verify && !wants_times(request_, purpose_))) {
-      subject_.reset();
+    if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !wants_times(request_, purpose_)))) {
+      subject_.reset();  // no candidate lives while anything else is timed
     }
     if (!passed || step.run == &Evaluation::brackets) {
       give_up_ahead();  // ending a process disturbs whoever is timed

@@ -45,6 +45,7 @@ class Evaluation {
   bool build_kernels();
   bool make_plan();
   bool verify();
+  bool bring_up_baselines();  // those that nobody has measured, without the right to the device
   bool time();
   bool brackets();
   bool profile();
@@ -103,15 +104,18 @@ class Evaluation {
   bool warm(Candidate& subject, const char* stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
-  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind);
+  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, bool compiles);
   Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
   GpuBaseline* resident(const std::string& kind);  // null when none lives
   Result<double> resident_block(const std::string& kind);
-  std::map<std::string, Baselines> load_baselines(const std::vector<std::string>& kinds);
+  Result<std::map<std::string, Baselines>> load_baselines(const std::vector<std::string>& kinds);
   Status measure_baseline(const std::string& kind, Baselines loaded);
-  Status measure_baselines(const std::vector<std::string>& kinds);
-  Status prepare(const std::vector<std::string>& kinds);
+  Status measure_baselines();
+  std::vector<std::string> kinds() const;  // of the baselines that the candidate is compared with
+  std::vector<std::string> missing() const;  // those that nobody has measured
+  bool all_is_known() const;
+  Status prepare();
   Status calibrate();
   // Runs a part of what is done once for a judge or a task, and writes into the evidence how long it took.
   template <class Work>
@@ -150,6 +154,14 @@ class Evaluation {
   int counted_ = 0;  // of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
+  bool known_ = false;              // what is measured once for a judge and for a task was there when it was verified
+  // Baselines that come up: the task's lock, a place among all that do, and the processes.
+  struct ComingUp {
+    std::unique_lock<std::mutex> task;
+    std::unique_lock<Places> place;
+    std::map<std::string, Baselines> loaded;
+  };
+  ComingUp coming_up_;
   std::vector<std::string> close_;  // baselines that one block did not settle
   double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones

@@ -36,15 +36,32 @@ constexpr int kMostMisses = 2;  // then a baseline that cannot be had counts as 
 
 }  // namespace
 
+// Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
+std::vector<std::string> Evaluation::kinds() const {
+  const bool eager_only = request_.value("against", "") == "eager";
+  return eager_only ? std::vector<std::string>{"eager"} : std::vector<std::string>{"eager", "compile"};
+}
+
+std::vector<std::string> Evaluation::missing() const {
+  const Session& session = *task_->session;
+  std::vector<std::string> result;
+  for (const std::string& kind : kinds()) {
+    if (session.baselines.count(kind) + session.unavailable.count(kind) == 0) {
+      result.push_back(kind);
+    }
+  }
+  return result;
+}
+
 // A process of a baseline that comes up.
-Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind) {
+Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind, bool compiles) {
   Result<Zygote*> python = gpu_.zygote();
-  return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind)
+  return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind, compiles)
                 : Result<std::unique_ptr<GpuBaseline>>(python.failure());
 }
 
 Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::string& kind) {
-  Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind);
+  Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind, false);
   if (!begun) {
     return begun;
   }
@@ -107,22 +124,48 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
   return block;
 }
 
-// Processes that come up side by side, which takes longest: of each kind all or none. None where the task is large.
-std::map<std::string, Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
+// Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails, time() does it
+// again, alone, and says what is wrong. Nothing where the task is large.
+bool Evaluation::bring_up_baselines() {
+  if (!fits_often()) {
+    return true;
+  }
+  coming_up_.task = std::unique_lock(task_->measuring);
+  const std::vector<std::string> wanted = missing();  // by now others of the task may have measured them
+  if (!wanted.empty()) {
+    coming_up_.place = std::unique_lock(gpu_.coming_up_);
+    Result<std::map<std::string, Baselines>> up = preparing("baselines load", [&] {
+      return gpu_.untimed([&](Device& device) {
+        return &device == device_ ? load_baselines(wanted) : Failure{"the GPU was lost under another candidate", "device"};
+      });
+    });
+    if (up) {
+      coming_up_.loaded = std::move(*up);
+    }
+  }
+  return true;
+}
+
+// Processes that come up side by side; the first one of those that compile fills the cache for the others. A kind of which one
+// fails is left out.
+Result<std::map<std::string, Baselines>> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
   std::map<std::string, Baselines> up;
   for (const std::string& kind : kinds) {
-    while (fits_often() && up[kind].size() < kBaselineProcesses) {
-      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(kind);
+    while (up[kind].size() < kBaselineProcesses) {
+      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(kind, kind == "compile" && up[kind].empty());
       if (!one) {
-        return {};
+        return one.failure();
       }
       up[kind].push_back(std::move(*one));
     }
   }
   for (auto& [kind, begun] : up) {
-    if (!std::all_of(begun.begin(), begun.end(),
-                     [](const auto& one) { return static_cast<bool>(one->loaded(kCompileTimeout)); })) {
-      begun.clear();
+    for (const auto& one : begun) {
+      if (const Status loaded = one->loaded(kCompileTimeout); !loaded) {
+        verdict_.evidence["baselines_alone"][kind] = loaded.failure().message;
+        begun.clear();
+        break;
+      }
     }
   }
   return up;
@@ -137,11 +180,12 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines loaded) {
   for (std::size_t i = 0; i < kBaselineProcesses; i++) {
     Result<std::unique_ptr<GpuBaseline>> one =
         stay ? Result<std::unique_ptr<GpuBaseline>>(std::move(loaded[i])) : start_baseline(kind);
-    const Status ready = !one ? Status(one.failure()) : stay ? (*one)->ready(kCompileTimeout) : ok();
+    const bool compiles = kind == "compile" && i == 0;  // it did, when it was loaded beside others
+    const Status ready = !one ? Status(one.failure()) : stay && !compiles ? (*one)->ready(kCompileTimeout) : ok();
     if (!ready) {
       return ready;
     }
-    if (kind != "compile" || i > 0) {
+    if (!compiles) {
       Result<double> block = timed_block(kind, **one, true);
       if (!block) {
         return block.failure();
@@ -163,17 +207,11 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines loaded) {
 
 // Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate that
 // it is faster than nothing.
-Status Evaluation::measure_baselines(const std::vector<std::string>& kinds) {
-  Session& session = *task_->session;
-  std::vector<std::string> missing;
-  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(missing), [&](const std::string& kind) {
-    return session.baselines.count(kind) + session.unavailable.count(kind) == 0;
-  });
-  std::map<std::string, Baselines> up = preparing("baselines load", [&] { return load_baselines(missing); });
-  for (const std::string& kind : missing) {
-    Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(up[kind])); });
+Status Evaluation::measure_baselines() {
+  for (const std::string& kind : missing()) {
+    Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(coming_up_.loaded[kind])); });
     if (!measured && passing(measured.failure())) {
-      up.clear();
+      coming_up_.loaded.clear();
       gpu_.give_up_others(task_);
       measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
     }
@@ -181,7 +219,7 @@ Status Evaluation::measure_baselines(const std::vector<std::string>& kinds) {
       return measured;
     }
     if (!measured) {
-      session.unavailable[kind] = measured.failure().message;
+      task_->session->unavailable[kind] = measured.failure().message;
     }
   }
   return ok();

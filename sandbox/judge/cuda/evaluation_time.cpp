@@ -177,8 +177,12 @@ bool Evaluation::brackets() {
   return true;
 }
 
+bool Evaluation::all_is_known() const {
+  return gpu_.cost_.known && (!python_ || gpu_.cost_.candidate_s > 0) && task_->idle_open_s > 0 && missing().empty();
+}
+
 // What is measured once for a judge, and once for a task.
-Status Evaluation::prepare(const std::vector<std::string>& kinds) {
+Status Evaluation::prepare() {
   const Session& session = *task_->session;
   const Result<double> idle =
       preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
@@ -207,25 +211,20 @@ Status Evaluation::prepare(const std::vector<std::string>& kinds) {
     task_->cost = *cost;
   }
   task_->idle_open_s = *idle;
-  return measure_baselines(kinds);
+  return measure_baselines();
 }
 
 bool Evaluation::time() {
-  gpu_.tasks_.retire_residents(task_, gpu_.most_residents());
+  gpu_.retire_residents(task_);
   const Session& session = *task_->session;
-  // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
-  const bool eager_only = request_.value("against", "") == "eager";
-  const std::vector<std::string> kinds =
-      eager_only ? std::vector<std::string>{"eager"} : std::vector<std::string>{"eager", "compile"};
-  const bool known = gpu_.cost_.known && (!python_ || gpu_.cost_.candidate_s > 0) && task_->idle_open_s > 0 &&
-                     std::all_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
-                       return session.baselines.count(kind) + session.unavailable.count(kind) > 0;
-                     });
-  if (!known) {
-    subject_.reset();  // no candidate lives while anything else is timed
-    if (Status status = prepare(kinds); !status) {
+  if (!all_is_known()) {
+    subject_.reset();
+    if (Status status = prepare(); !status) {
       return no_process("time", status.failure());
     }
+  }
+  coming_up_ = {};
+  if (!subject_) {
     subject_ = fresh("time");
     if (!subject_ || !warm(*subject_, "time")) {
       return false;
@@ -244,7 +243,7 @@ bool Evaluation::time() {
   verdict_.evidence["after"] = device_->state();
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
-  for (const std::string& kind : kinds) {
+  for (const std::string& kind : kinds()) {
     compare_with(kind, samples);
   }
   if (gpu_.cost_.bandwidth > 0) {

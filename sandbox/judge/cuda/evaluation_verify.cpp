@@ -245,6 +245,7 @@ bool Evaluation::verify() {
   }
   verdict_.evidence["seeds"] = seeds;
   verdict_.correct = true;
+  known_ = all_is_known();
   return true;
 }
 

@@ -10,8 +10,7 @@
 namespace khost::judge::gpu {
 namespace {
 
-// What the two processes of a task's baselines take of the device, and of the machine (tests/probes/README.md).
-constexpr std::size_t kResidentBytes = std::size_t{1280} << 20, kResidentHostBytes = std::size_t{640} << 20;
+constexpr std::size_t kProcessBytes = std::size_t{320} << 20;  // of the machine's memory, that a baseline's process takes
 
 // The sets of one task.
 std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
@@ -160,12 +159,11 @@ Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
 
 void Gpu::give_up_others(const std::shared_ptr<Task>& used) {
   tasks_.make_room(used, 0);
-  tasks_.retire_residents(used, used ? 1 : 0);
+  tasks_.retire_residents(used, 0, 0);
 }
 
-std::size_t Gpu::most_residents() const {
-  const std::size_t on_device = device_->bytes() / kShareKept / kResidentBytes;
-  return std::max<std::size_t>(1, std::min(on_device, most_memory() / 2 / kResidentHostBytes));
+void Gpu::retire_residents(const std::shared_ptr<Task>& used) {
+  tasks_.retire_residents(used, device_->bytes() / kShareKept, most_memory() / 2 / kProcessBytes);
 }
 
 void Gpu::leave(std::shared_ptr<const Batch> batch) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <shared_mutex>
 #include <string>
 #include <utility>
@@ -49,8 +50,20 @@ GpuView view_of(const Device& device);
 // A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
 inline constexpr std::size_t kShareKept = 3;
 inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
+inline constexpr std::ptrdiff_t kMostComingUp = 3;  // tasks whose baselines come up side by side, six processes each
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
+
+// A place among so many, as std::unique_lock takes and gives it.
+class Places {
+ public:
+  explicit Places(std::ptrdiff_t count) : free_(count) {}
+  void lock() { free_.acquire(); }
+  void unlock() { free_.release(); }
+
+ private:
+  std::counting_semaphore<> free_;
+};
 
 class Gpu {
  public:
@@ -92,8 +105,8 @@ class Gpu {
       -> decltype(make(Oracle::needed));
   // Gives up all sets and baselines but this task's. For who has the right to the device.
   void give_up_others(const std::shared_ptr<Task>& used);
-  // How many tasks' baselines stay: starting a compiled one again takes seconds.
-  std::size_t most_residents() const;
+  // Keeps baselines' processes where there is room: starting a compiled one again takes seconds. For who has the right.
+  void retire_residents(const std::shared_ptr<Task>& used);
   // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
   // Waits for nothing but the device.
   void foresee(bool python, bool records);
@@ -112,6 +125,7 @@ class Gpu {
   std::unique_ptr<Zygote> zygote_;
   std::vector<std::unique_ptr<Zygote>> dead_;  // a job may still hold one
   Tasks tasks_;
+  Places coming_up_{kMostComingUp};
   std::mutex left_mutex_;
   std::vector<std::shared_ptr<const Batch>> left_;
   GpuCost cost_;

@@ -17,6 +17,22 @@ constexpr double kCopyTimeout_s = 10;
 
 Failure device_failure(const std::string& what) { return Failure{what + ": the GPU did not answer", "device"}; }
 
+// For copies of who has no right to the device, and so to its stream.
+class OwnStream {
+ public:
+  OwnStream() { cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const {
+    cudaMemcpyAsync(to, from, bytes, kind, stream_);
+  }
+  bool settle() const { return cudaStreamSynchronize(stream_) == cudaSuccess; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 Status reveal_now(Device& device, const Call& call) {
   for (int i = 0; i < call.span_count; i++) {
     const Span& span = call.spans[i];
@@ -225,7 +241,7 @@ Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
 }
 
 Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& zygote, const Session& session,
-                                                        const Batch& batch, const std::string& kind) {
+                                                        const Batch& batch, const std::string& kind, bool compiles) {
   std::unique_ptr<GpuBaseline> subject(new GpuBaseline(device));
   const Layouts& layouts = session.layouts();
   subject->session_ = &session;
@@ -256,9 +272,14 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& 
   sampled.got = sampled.expected = subject->dummy_.data();
   sampled.element = Element::exact4;
   sampled.count = static_cast<std::int64_t>(subject->dummy_.bytes() / 4);
-  cudaMemcpyAsync(subject->view_on_device_.data(), &sampled, sizeof sampled, cudaMemcpyHostToDevice, device.stream());
-  if (Status status = subject->reveal(batch, 0); !status) {
-    return status.failure();
+  const OwnStream stream;
+  stream.copy(subject->view_on_device_.data(), &sampled, sizeof sampled, cudaMemcpyHostToDevice);
+  const Call first = gpu::revealing(session, batch.sets[0], subject->inputs_, subject->state_);
+  for (int i = 0; i < first.span_count; i++) {
+    stream.copy(first.spans[i].to, first.spans[i].from, first.spans[i].bytes, cudaMemcpyDeviceToDevice);
+  }
+  if (!stream.settle()) {
+    return device_failure("revealing inputs");
   }
   Result<Child> child = zygote.spawn();
   if (!child) {
@@ -266,6 +287,7 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& 
   }
   subject->child_ = std::move(*child);
   const Json request = {{"kind", kind},
+                        {"compiles", compiles},
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
                         {"bytes", {subject->inputs_.bytes(), subject->state_.bytes()}},

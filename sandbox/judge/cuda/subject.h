@@ -75,10 +75,12 @@ class Candidate {
 
 class GpuBaseline {
  public:
-  // kind: eager, compile, empty. Several may be begun and come up side by side; each is loaded, then made ready, which
-  // uses the device and for a compiled one takes up to a minute or more, before it is called.
+  // kind: eager, compile, empty. Several may be begun and come up side by side, beside others' work too: begin() and
+  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone, and which
+  // takes up to a minute or more for one that compiles, before it is called. `compiles`: it fills the compiler's cache while it
+  // loads, for others of its task, and is itself never made ready.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
-                                                    const Batch& batch, const std::string& kind);
+                                                    const Batch& batch, const std::string& kind, bool compiles);
   Status loaded(double timeout_s);
   Status ready(double timeout_s);
   bool alive() { return !child_.ended(); }

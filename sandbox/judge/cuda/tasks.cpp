@@ -9,8 +9,17 @@ namespace {
 
 constexpr std::size_t kMostTasks = 1024;   // each some kilobytes without its sets
 constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
+constexpr std::size_t kContextBytes = std::size_t{640} << 20;  // of a process with PyTorch on the device, empty
 
 }  // namespace
+
+std::size_t Task::resident_count() const {
+  return static_cast<std::size_t>(
+      std::count_if(residents.begin(), residents.end(), [](const auto& one) { return one.second != nullptr; }));
+}
+
+// Beside its context, each has inputs and state of its own and the outputs of two calls.
+std::size_t Task::resident_bytes() const { return resident_count() * (kContextBytes + 2 * session->set_bytes()); }
 
 std::shared_ptr<Task> Tasks::known(const std::string& source) {
   const std::string hash = sha256_hex(source);
@@ -71,12 +80,14 @@ void Tasks::make_room(const std::shared_ptr<Task>& used, std::size_t bytes) {
   });
 }
 
-void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t most) {
+void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes, std::size_t processes) {
   const std::scoped_lock lock(mutex_);
   to_front(used);
-  std::size_t place = 0;
+  std::size_t taken = 0, count = 0;
   for (const auto& task : tasks_) {
-    if (place++ >= most) {
+    taken += task->resident_bytes();
+    count += task->resident_count();
+    if (task != used && (taken > bytes || count > processes)) {
       task->residents.clear();
     }
   }

@@ -32,9 +32,13 @@ struct Task {
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+  std::size_t resident_count() const;
+  std::size_t resident_bytes() const;  // of the device, that they take
   std::map<std::string, int> missed;  // baselines that could not be had: how often
   std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
   std::optional<double> flops;
+  // Held from when the baselines' processes begin to come up until they are measured. Who waits for it holds nothing else.
+  std::mutex measuring;
 };
 
 class Tasks {
@@ -49,8 +53,9 @@ class Tasks {
   // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
   // null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
-  // Ends the baselines' processes of all but so many tasks, those used last. For who has the right to the device.
-  void retire_residents(const std::shared_ptr<Task>& used, std::size_t most);
+  // Ends the baselines' processes of those that were used longest ago, until the others', at most so many, fit into so many
+  // bytes; not those of `used`. For who has the right to the device.
+  void retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes, std::size_t processes);
   void clear();
 
  private:

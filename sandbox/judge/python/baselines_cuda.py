@@ -27,6 +27,21 @@ def make_step(request, inputs, state):
     return lambda: call(model, values)
 
 
+def compile_beside(step):
+    """Compiles while others use the device, so nothing that is measured now may decide anything: all configurations of a
+    kernel are built and none is chosen, which the next process does, alone, with what lies in the cache. A compiler that
+    would measure before it decides (pad_mm, max-autotune) fails here, and must be asked again alone."""
+    from torch._inductor.runtime import autotune_cache, benchmarking, triton_heuristics
+
+    def refuse(*_, **__):
+        raise RuntimeError("the compiler measures before it decides")
+
+    benchmarking.benchmarker.benchmark = benchmarking.benchmarker.benchmark_gpu = refuse
+    triton_heuristics.CachingAutotuner.benchmark_all_configs = lambda self, *_, **__: dict.fromkeys(self.launchers, 0.0)
+    autotune_cache.AutotuneCache.save = lambda *_, **__: None
+    step()
+
+
 def run(request, fds, reply, receive):
     """Loads the model, says so and waits until it may use the device: others come up beside it, and what a compiler or a
     library chooses by measuring must not be measured beside them. Then warms up, says that it is ready, and plays one
@@ -41,6 +56,8 @@ def run(request, fds, reply, receive):
         raise RuntimeError("the control page cannot be shared with the device")
     inputs, state = (region(library, fd, size) for fd, size in zip(fds[1:], request["bytes"]))
     step = make_step(request, inputs, state)
+    if request["compiles"]:
+        compile_beside(step)
     torch.cuda.synchronize()
     gc.collect()
     gc.freeze()  # the same after the warm-up is then done at once
