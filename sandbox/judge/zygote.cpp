@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 
 #include "sandbox/abi/manifest.h"
@@ -43,11 +44,22 @@ std::string prefix_of(const std::string& python) {
   return real.parent_path().parent_path().string();
 }
 
-}  // namespace
+// Installers that leave byte code out make every process compile what it imports, and a jail cannot keep it.
+void warn_of_source(const std::string& python, const std::string& folder) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    std::fprintf(stderr,
+                 "khost-judge: PyTorch in %s has no byte code, so each of the judge's Pythons takes some 10 s longer to start\n"
+                 "khost-judge: remedy: %s -m compileall -q -j 0 %s\n",
+                 folder.c_str(), python.c_str(), fs::path(folder).parent_path().c_str());
+  });
+}
 
-std::size_t most_memory() {
+std::size_t half_of_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
 }
+
+}  // namespace
 
 Child::~Child() {
   if (pidfd_) {
@@ -197,7 +209,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   spec.limits.processes = 512;
   // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
   // a process that maps torch.
-  spec.limits.memory_bytes = most_memory();
+  spec.limits.memory_bytes = half_of_memory();
   spec.limit_address_space = false;
   spec.limits.cpu_s = candidate ? kCandidateProcessor_s : 86400;
   spec.limits.tmp_bytes = std::size_t{1} << 30;
@@ -210,10 +222,14 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (!jail) {
     return jail.failure();
   }
-  char text[16];
-  if (!wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(180)) ||
-      recv(ours.get(), text, sizeof text, 0) <= 0) {
+  char text[4096];
+  const bool asked = wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(180));
+  const ssize_t size = asked ? recv(ours.get(), text, sizeof text, 0) : 0;
+  if (size <= 0) {
     return Failure{"the Python of " + place.python + " did not import torch (KHOST_JUDGE_DEBUG=1 shows why)", "host"};
+  }
+  if (const std::string said(text, static_cast<std::size_t>(size)); said != "ready") {
+    warn_of_source(place.python, said);
   }
   return std::unique_ptr<Zygote>(new Zygote(std::move(*jail), std::move(ours)));
 }

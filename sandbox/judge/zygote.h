@@ -23,9 +23,6 @@ struct PythonPlace {
   std::string root;    // holds sandbox/judge/python and sandbox/subject
 };
 
-// What all processes of a zygote may have of the machine's memory together, in bytes.
-std::size_t most_memory();
-
 // The GPU as a zygote's jail sees it.
 struct GpuView {
   std::vector<std::string> devices, prefixes;

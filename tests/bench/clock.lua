@@ -46,7 +46,8 @@ local function compare(process, name, rows, tries)
     local profile = assert(process:request("profile", request_of(name, rows, mark)))
     local side = profile.profile and profile.profile.sides.candidate
     if verdict.status ~= "ok" or not side or side.unavailable then
-      return nil, ("%s, %s: %s"):format(name, verdict.status, side and side.unavailable or profile.text or verdict.detail)
+      return nil, ("%s, %s: %s"):format(name, verdict.status, side and side.unavailable or
+        verdict.detail ~= "" and verdict.detail or profile.text)
     end
     times[i], spans[i], slack = verdict.times.candidate_s, side.span_s, verdict.slack_s
   end
@@ -68,6 +69,9 @@ local function run(list)
     for _, rows in ipairs(entry[1]:find(options.only or "", 1, true) and entry[2] or {}) do
       wanted[#wanted + 1] = { name = entry[1], rows = rows }
     end
+  end
+  if #wanted == 0 then
+    args.misuse(("--only %s: no candidate of this name"):format(options.only))
   end
   local bar, bad, rows_out = progress.begin("clock", #wanted), 0, {}
   for _, each in ipairs(wanted) do

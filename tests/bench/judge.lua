@@ -134,7 +134,8 @@ end
 -- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
 local function shares(walls, judged)
   local parts = {}
-  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "baselines", "time", "brackets", "wait" } do
+  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "baselines", "time", "beside",
+    "brackets", "wait" } do
     if walls[part] then
       parts[#parts + 1] = ("%s %.2f s"):format(part, walls[part] / math.max(1, judged))
     end

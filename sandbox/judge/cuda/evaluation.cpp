@@ -40,6 +40,7 @@ Result<Json> Evaluation::run() {
   const auto unopened = [this] { return task_ == nullptr; };
   const auto measured = [this] { return wants_times(request_, purpose_); };
   const auto unknown = [&] { return measured() && !known_; };
+  const auto absent = [this] { return !absent_.empty(); };
   const auto unsettled = [this] { return !close_.empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
@@ -55,6 +56,8 @@ Result<Json> Evaluation::run() {
         Step{"verify", "verify", &Evaluation::verify, Need::device, always},
         Step{"baselines", "time", &Evaluation::bring_up_baselines, Need::nothing, unknown},
         Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
+        Step{"baselines", "time", &Evaluation::bring_up_residents, Need::nothing, absent},
+        Step{"beside", "time", &Evaluation::beside, Need::device_alone, absent},
         Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
         Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
         Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, unsettled},
@@ -109,7 +112,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     } else {
       passed = (this->*step.run)();
     }
-    const bool over = step.run == &Evaluation::time || step.run == &Evaluation::brackets;
+    const bool over = step.need == Need::device_alone && step.run != &Evaluation::profile;
     if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !wants_times(request_, purpose_)))) {
       subject_.reset();  // no candidate lives while anything else is timed
     }

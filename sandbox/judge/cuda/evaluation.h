@@ -47,6 +47,8 @@ class Evaluation {
   bool verify();
   bool bring_up_baselines();  // those that nobody has measured, without the right to the device
   bool time();
+  bool bring_up_residents();  // baselines that one block did not settle, without the right to the device
+  bool beside();              // those now, and no earlier reading of theirs
   bool brackets();
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
@@ -104,7 +106,7 @@ class Evaluation {
   bool warm(Candidate& subject, const char* stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
-  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, bool compiles);
+  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::nothing);
   Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
   GpuBaseline* resident(const std::string& kind);  // null when none lives
@@ -130,8 +132,9 @@ class Evaluation {
   Json answer() const;             // the verdict; for an agent with a text
   std::string verify_text() const;
   std::string profile_text() const;
-  void compare_with(const std::string& kind, const std::vector<double>& samples);
-  bool slower_beside(const std::string& kind, const Baseline& known, const std::vector<double>& samples);
+  void compare_with(const std::string& kind);
+  bool slower_beside(const std::string& kind);
+  void settle(const std::vector<std::string>& asked);
 
   Gpu& gpu_;
   const Json& request_;
@@ -162,7 +165,9 @@ class Evaluation {
     std::map<std::string, Baselines> loaded;
   };
   ComingUp coming_up_;
-  std::vector<std::string> close_;  // baselines that one block did not settle
+  std::vector<double> samples_;     // seconds of the candidate's timed calls
+  std::vector<std::string> close_;  // baselines that these did not settle
+  std::vector<std::string> absent_;  // of these, those that have no process
   double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
   double longest_call_s_ = 0;  // of the verification, by the host's clock

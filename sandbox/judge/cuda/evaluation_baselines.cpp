@@ -32,6 +32,8 @@ bool passing(const Failure& why) {
   return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host";
 }
 
+Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
+
 constexpr int kMostMisses = 2;  // then a baseline that cannot be had counts as none
 
 }  // namespace
@@ -54,14 +56,14 @@ std::vector<std::string> Evaluation::missing() const {
 }
 
 // A process of a baseline that comes up.
-Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind, bool compiles) {
+Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind, Beside beside) {
   Result<Zygote*> python = gpu_.zygote();
-  return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind, compiles)
+  return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind, beside)
                 : Result<std::unique_ptr<GpuBaseline>>(python.failure());
 }
 
 Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::string& kind) {
-  Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind, false);
+  Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind);
   if (!begun) {
     return begun;
   }
@@ -136,12 +138,40 @@ bool Evaluation::bring_up_baselines() {
     coming_up_.place = std::unique_lock(gpu_.coming_up_);
     Result<std::map<std::string, Baselines>> up = preparing("baselines load", [&] {
       return gpu_.untimed([&](Device& device) {
-        return &device == device_ ? load_baselines(wanted) : Failure{"the GPU was lost under another candidate", "device"};
+        return &device == device_ ? load_baselines(wanted) : lost();
       });
     });
     if (up) {
       coming_up_.loaded = std::move(*up);
     }
+  }
+  return true;
+}
+
+// What was chosen lies in the compiler's cache.
+bool Evaluation::bring_up_residents() {
+  if (!fits_often()) {
+    return true;
+  }
+  coming_up_.place = std::unique_lock(gpu_.coming_up_);
+  const auto begin = [&](Device& device) -> Status {
+    for (const std::string& kind : absent_) {
+      Result<std::unique_ptr<GpuBaseline>> one =
+          &device == device_ ? begin_baseline(kind, kind == "compile" ? Beside::load : Beside::nothing) : lost();
+      if (!one) {
+        return one.failure();
+      }
+      coming_up_.loaded[kind].push_back(std::move(*one));
+    }
+    for (auto& [kind, begun] : coming_up_.loaded) {
+      if (!begun.front()->loaded(kCompileTimeout)) {
+        begun.clear();
+      }
+    }
+    return ok();
+  };
+  if (!gpu_.untimed(begin)) {
+    coming_up_.loaded.clear();  // brackets start them in their turn
   }
   return true;
 }
@@ -152,7 +182,8 @@ Result<std::map<std::string, Baselines>> Evaluation::load_baselines(const std::v
   std::map<std::string, Baselines> up;
   for (const std::string& kind : kinds) {
     while (up[kind].size() < kBaselineProcesses) {
-      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(kind, kind == "compile" && up[kind].empty());
+      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(
+          kind, kind == "compile" && up[kind].empty() ? Beside::build : Beside::nothing);
       if (!one) {
         return one.failure();
       }

@@ -1,6 +1,7 @@
 // Windows of the candidate, and what they decide beside the baselines'.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
@@ -10,6 +11,7 @@ namespace khost::judge::gpu {
 namespace {
 
 constexpr double kLeastCallTimeout = 1;
+constexpr double kReadyTimeout_s = 30;  // of a baseline that has loaded what was compiled
 constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
 // its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
@@ -98,7 +100,7 @@ Status Evaluation::calibrate() {
 }
 
 // What one block of the candidate says against a baseline; what it does not settle is left to brackets.
-void Evaluation::compare_with(const std::string& kind, const std::vector<double>& samples) {
+void Evaluation::compare_with(const std::string& kind) {
   const Session& session = *task_->session;
   const auto found = session.baselines.find(kind);
   if (found == session.baselines.end()) {
@@ -107,15 +109,12 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
   }
   const double slack = gpu_.cost_.slack_s;
   verdict_.times[kind + "_s"] = found->second.seconds;
-  verdict_.speedup[kind] = found->second.seconds / median(samples);
+  verdict_.speedup[kind] = found->second.seconds / median(samples_);
   if (purpose_ == Purpose::profile) {
     return;  // brackets decide a verdict; an agent sees the times
   }
   const bool resolved = found->second.seconds >= kResolved * slack;
-  std::optional<bool> faster = resolved ? clear_case(found->second, samples, slack) : std::optional(false);
-  if (!faster && slower_beside(kind, found->second, samples)) {
-    faster = false;
-  }
+  const std::optional<bool> faster = resolved ? clear_case(found->second, samples_, slack) : std::optional(false);
   verdict_.faster[kind] = faster.value_or(false);
   if (!resolved) {
     verdict_.evidence["unresolved"].push_back(kind);
@@ -129,7 +128,7 @@ void Evaluation::compare_with(const std::string& kind, const std::vector<double>
 
 // A block of the resident baseline takes a tenth of a second, brackets with their processes take seconds; most
 // candidates that no cached reading settles are about as fast as the baseline.
-bool Evaluation::slower_beside(const std::string& kind, const Baseline& known, const std::vector<double>& samples) {
+bool Evaluation::slower_beside(const std::string& kind) {
   if (resident(kind) == nullptr) {
     return false;
   }
@@ -137,7 +136,32 @@ bool Evaluation::slower_beside(const std::string& kind, const Baseline& known, c
   if (beside) {
     verdict_.evidence["beside_s"][kind] = *beside;
   }
-  return beside && judge::slower_beside(*beside, known, samples, gpu_.cost_.slack_s);
+  return beside && judge::slower_beside(*beside, task_->session->baselines.at(kind), samples_, gpu_.cost_.slack_s);
+}
+
+bool Evaluation::beside() {
+  for (auto& [kind, loaded] : coming_up_.loaded) {
+    std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
+    if (resident(kind) != nullptr || loaded.empty()) {
+      continue;  // somebody else's came first
+    }
+    kept = std::move(loaded.front());
+    if (!kept->ready(kReadyTimeout_s) || !timed_block(kind, *kept, true)) {
+      kept.reset();  // brackets say what is wrong with it
+    }
+  }
+  coming_up_ = {};
+  settle(absent_);
+  return true;
+}
+
+// Of these, baselines that the candidate is slower than need no bracket.
+void Evaluation::settle(const std::vector<std::string>& asked) {
+  for (const std::string& kind : asked) {
+    if (slower_beside(kind)) {
+      close_.erase(std::find(close_.begin(), close_.end(), kind));
+    }
+  }
 }
 
 // Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on: a block
@@ -215,7 +239,7 @@ Status Evaluation::prepare() {
 }
 
 bool Evaluation::time() {
-  gpu_.retire_residents(task_);
+  gpu_.tasks_.retire_residents(task_, device_->bytes() / kShareKept);
   const Session& session = *task_->session;
   if (!all_is_known()) {
     subject_.reset();
@@ -235,17 +259,19 @@ bool Evaluation::time() {
   verdict_.evidence["clock"]["closing_s"] = task_->cost.closing_s;
   verdict_.evidence["clock"]["flush_s"] = task_->cost.flush_s;
   verdict_.evidence["before"] = device_->state();
-  std::vector<double> samples;
-  if (!candidate_block(*subject_, samples)) {
+  if (!candidate_block(*subject_, samples_)) {
     return false;
   }
   subject_.reset();
   verdict_.evidence["after"] = device_->state();
-  verdict_.times["candidate_s"] = median(samples);
-  verdict_.evidence["samples"] = samples;
+  verdict_.times["candidate_s"] = median(samples_);
+  verdict_.evidence["samples"] = samples_;
   for (const std::string& kind : kinds()) {
-    compare_with(kind, samples);
+    compare_with(kind);
   }
+  settle(std::vector(close_));
+  std::copy_if(close_.begin(), close_.end(), std::back_inserter(absent_),
+               [this](const std::string& kind) { return resident(kind) == nullptr; });
   if (gpu_.cost_.bandwidth > 0) {
     // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
     const Layouts& layouts = session.layouts();

@@ -10,8 +10,6 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr std::size_t kProcessBytes = std::size_t{320} << 20;  // of the machine's memory, that a baseline's process takes
-
 // The sets of one task.
 std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
 
@@ -159,11 +157,7 @@ Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
 
 void Gpu::give_up_others(const std::shared_ptr<Task>& used) {
   tasks_.make_room(used, 0);
-  tasks_.retire_residents(used, 0, 0);
-}
-
-void Gpu::retire_residents(const std::shared_ptr<Task>& used) {
-  tasks_.retire_residents(used, device_->bytes() / kShareKept, most_memory() / 2 / kProcessBytes);
+  tasks_.retire_residents(used, 0);
 }
 
 void Gpu::leave(std::shared_ptr<const Batch> batch) {

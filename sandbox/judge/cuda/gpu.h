@@ -105,8 +105,6 @@ class Gpu {
       -> decltype(make(Oracle::needed));
   // Gives up all sets and baselines but this task's. For who has the right to the device.
   void give_up_others(const std::shared_ptr<Task>& used);
-  // Keeps baselines' processes where there is room: starting a compiled one again takes seconds. For who has the right.
-  void retire_residents(const std::shared_ptr<Task>& used);
   // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
   // Waits for nothing but the device.
   void foresee(bool python, bool records);

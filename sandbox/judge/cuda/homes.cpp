@@ -1,14 +1,21 @@
 #include "sandbox/judge/cuda/homes.h"
 
+#include <algorithm>
+#include <thread>
+
 namespace khost::judge::gpu {
 
 namespace {
-constexpr std::size_t kReady = 2, kMakers = 2;
+constexpr std::size_t kReady = 2;
 constexpr double kTimeout_s = 600;  // a starved machine imports for minutes
+
+// Importing takes a core for seconds; most cores are for builds.
+std::size_t makers() { return std::max(2u, std::thread::hardware_concurrency() / 4); }
+
 }  // namespace
 
 Homes::Homes(PythonPlace place)
-    : place_(std::move(place)), stock_("a Python for a candidate", kReady, kMakers, [this] { return make(); }) {}
+    : place_(std::move(place)), stock_("a Python for a candidate", kReady, makers(), [this] { return make(); }) {}
 
 void Homes::begin(const GpuView& view) {
   {

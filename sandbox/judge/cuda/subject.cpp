@@ -241,7 +241,7 @@ Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
 }
 
 Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& zygote, const Session& session,
-                                                        const Batch& batch, const std::string& kind, bool compiles) {
+                                                        const Batch& batch, const std::string& kind, Beside beside) {
   std::unique_ptr<GpuBaseline> subject(new GpuBaseline(device));
   const Layouts& layouts = session.layouts();
   subject->session_ = &session;
@@ -287,7 +287,7 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& 
   }
   subject->child_ = std::move(*child);
   const Json request = {{"kind", kind},
-                        {"compiles", compiles},
+                        {"beside", beside == Beside::build ? "build" : beside == Beside::load ? "load" : ""},
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
                         {"bytes", {subject->inputs_.bytes(), subject->state_.bytes()}},

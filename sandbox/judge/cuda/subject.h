@@ -73,14 +73,18 @@ class Candidate {
   Memory views_on_device_, differences_;
 };
 
+// What a compiled baseline does while it loads, beside others: nothing; build all that the compiler might choose, for those
+// who load it afterwards, and never be made ready; or load what was chosen before. One that would measure fails.
+enum class Beside { nothing, build, load };
+
 class GpuBaseline {
  public:
   // kind: eager, compile, empty. Several may be begun and come up side by side, beside others' work too: begin() and
   // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone, and which
-  // takes up to a minute or more for one that compiles, before it is called. `compiles`: it fills the compiler's cache while it
-  // loads, for others of its task, and is itself never made ready.
+  // takes up to a minute or more for one that compiles, before it is called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
-                                                    const Batch& batch, const std::string& kind, bool compiles);
+                                                    const Batch& batch, const std::string& kind,
+                                                    Beside beside = Beside::nothing);
   Status loaded(double timeout_s);
   Status ready(double timeout_s);
   bool alive() { return !child_.ended(); }

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kMostTasks = 1024;   // each some kilobytes without its sets
 constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
+// Tasks whose baselines stay: with every context the driver takes longer to make the next one.
+constexpr std::size_t kMostWithResidents = 8;
 constexpr std::size_t kContextBytes = std::size_t{640} << 20;  // of a process with PyTorch on the device, empty
 
 }  // namespace
@@ -80,14 +82,14 @@ void Tasks::make_room(const std::shared_ptr<Task>& used, std::size_t bytes) {
   });
 }
 
-void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes, std::size_t processes) {
+void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   to_front(used);
   std::size_t taken = 0, count = 0;
   for (const auto& task : tasks_) {
     taken += task->resident_bytes();
-    count += task->resident_count();
-    if (task != used && (taken > bytes || count > processes)) {
+    count += task->resident_count() > 0;
+    if (task != used && (taken > bytes || count > kMostWithResidents)) {
       task->residents.clear();
     }
   }

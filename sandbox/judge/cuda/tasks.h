@@ -53,9 +53,9 @@ class Tasks {
   // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
   // null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
-  // Ends the baselines' processes of those that were used longest ago, until the others', at most so many, fit into so many
-  // bytes; not those of `used`. For who has the right to the device.
-  void retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes, std::size_t processes);
+  // Ends the baselines' processes of those that were used longest ago: of all but a few tasks, and until the others' fit into
+  // so many bytes; not those of `used`. For who has the right to the device.
+  void retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes);
   void clear();
 
  private:

@@ -27,18 +27,20 @@ def make_step(request, inputs, state):
     return lambda: call(model, values)
 
 
-def compile_beside(step):
-    """Compiles while others use the device, so nothing that is measured now may decide anything: all configurations of a
-    kernel are built and none is chosen, which the next process does, alone, with what lies in the cache. A compiler that
-    would measure before it decides (pad_mm, max-autotune) fails here, and must be asked again alone."""
+def compile_beside(step, build):
+    """Compiles while others use the device, so nothing that is measured now may decide anything. `build`: all configurations
+    of a kernel are built and none is chosen, which the next process does, alone, with what lies in the cache. Else what was
+    chosen is loaded. A compiler that would measure all the same (pad_mm, max-autotune) fails, and must be asked again alone."""
     from torch._inductor.runtime import autotune_cache, benchmarking, triton_heuristics
 
     def refuse(*_, **__):
         raise RuntimeError("the compiler measures before it decides")
 
     benchmarking.benchmarker.benchmark = benchmarking.benchmarker.benchmark_gpu = refuse
-    triton_heuristics.CachingAutotuner.benchmark_all_configs = lambda self, *_, **__: dict.fromkeys(self.launchers, 0.0)
-    autotune_cache.AutotuneCache.save = lambda *_, **__: None
+    if build:
+        triton_heuristics.CachingAutotuner.benchmark_all_configs = (
+            lambda self, *_, **__: dict.fromkeys(self.launchers, 0.0))
+        autotune_cache.AutotuneCache.save = lambda *_, **__: None
     step()
 
 
@@ -56,8 +58,8 @@ def run(request, fds, reply, receive):
         raise RuntimeError("the control page cannot be shared with the device")
     inputs, state = (region(library, fd, size) for fd, size in zip(fds[1:], request["bytes"]))
     step = make_step(request, inputs, state)
-    if request["compiles"]:
-        compile_beside(step)
+    if request["beside"]:
+        compile_beside(step, request["beside"] == "build")
     torch.cuda.synchronize()
     gc.collect()
     gc.freeze()  # the same after the warm-up is then done at once
