@@ -69,8 +69,8 @@ struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
-// Whether a failure to open a task, or to make its sets, is the task's own once it had the machine for itself: its error,
-// its endless loop, its want of the device's memory.
+// Whether a failure to open a task is the task's own once it had the machine for itself: its error, its endless loop, its
+// want of the device's memory.
 inline bool blames_task(const Failure& why) {
   return why.code == "bad_task" || why.code == "timeout" || why.code == "limit";
 }

@@ -29,7 +29,7 @@ bool torch_ready() {
 
 bool script(const std::string& arguments) {
   const std::string command =
-      std::string(getenv("KHOST_PYTHON")) + " " KHOST_SOURCE_DIR "/tests/python/candidate_test.py " + arguments;
+      std::string(getenv("KHOST_PYTHON")) + " " KHOST_SOURCE_DIR "/tests/python/" + arguments;
   const int status = std::system(command.c_str());
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -46,7 +46,13 @@ ExtensionRequest workspace(const fs::path& folder) {
 
 TEST_CASE("a candidate in Python is read, refused and placed as its rules say") {
   if (torch_ready()) {
-    CHECK(script(self_directory() + "/libkhost_subject_python.so"));
+    CHECK(script("candidate_test.py " + self_directory() + "/libkhost_subject_python.so"));
+  }
+}
+
+TEST_CASE("what comes up beside others' work measures nothing, and want of the device's memory is known by its words") {
+  if (torch_ready()) {
+    CHECK(script("baselines_test.py"));
   }
 }
 
@@ -58,7 +64,7 @@ TEST_CASE("a workspace's extension builds with the light headers, and its functi
   Result<Built> built = build_extension(request);
   REQUIRE_MESSAGE(built, built.failure().message);
   CHECK(built->wall_s > 0);
-  CHECK(script("extension " + built->path + " cuda_extension"));
+  CHECK(script("candidate_test.py extension " + built->path + " cuda_extension"));
   Result<Built> again = build_extension(request);
   REQUIRE(again);
   CHECK(again->hash == built->hash);

@@ -113,6 +113,9 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
       passed = (this->*step.run)();
     }
     const bool over = step.need == Need::device_alone && step.run != &Evaluation::profile;
+    if (!passed || over) {
+      (void)gpu_.arrivals_.take(this);  // what is left of them
+    }
     if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !wants_times(request_, purpose_)))) {
       subject_.reset();  // no candidate lives while anything else is timed
     }
@@ -133,12 +136,9 @@ bool Evaluation::void_for(const char* stage, const Failure& failure) {
   return false;
 }
 
-bool Evaluation::no_process(const char* stage, const Failure& failure) {
-  if (home_ && !home_->alive()) {  // its jail is nobody else's
-    verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
-    return false;
-  }
-  return void_for(stage, failure);
+bool Evaluation::ended_home(const char* stage) {
+  verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
+  return false;
 }
 
 bool Evaluation::open_device() {
@@ -165,7 +165,8 @@ bool Evaluation::open_task_alone() {
 }
 
 bool Evaluation::take_task(Result<std::shared_ptr<Task>> task) {
-  if (!task && blames_task(task.failure())) {
+  const bool crowded = !task && task.failure().code == "limit" && !gpu_.coming_up_.all_free();
+  if (!task && blames_task(task.failure()) && !crowded) {
     verdict_.fail("bad_task", "task", task.failure().code, task.failure().message);
     return false;
   }

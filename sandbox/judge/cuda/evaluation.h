@@ -26,7 +26,8 @@ inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is 
 inline constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
 inline constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
 
-using Baselines = std::deque<std::unique_ptr<GpuBaseline>>;
+// Whether it is the machine's fault, such as want of room: it is tried again.
+bool passing(const Failure& why);
 
 class Evaluation {
  public:
@@ -54,8 +55,7 @@ class Evaluation {
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(const char* stage, const Failure& failure);
-  // The same, but for a candidate that ended the Python that its processes are forked from.
-  bool no_process(const char* stage, const Failure& failure);
+  bool ended_home(const char* stage);  // the candidate did, the Python that its own are forked from
   enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
@@ -111,8 +111,8 @@ class Evaluation {
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
   GpuBaseline* resident(const std::string& kind);  // null when none lives
   Result<double> resident_block(const std::string& kind);
-  Result<std::map<std::string, Baselines>> load_baselines(const std::vector<std::string>& kinds);
-  Status measure_baseline(const std::string& kind, Baselines loaded);
+  Result<Baselines> load_baselines(const std::vector<std::string>& kinds);
+  Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
   Status measure_baselines();
   std::vector<std::string> kinds() const;  // of the baselines that the candidate is compared with
   std::vector<std::string> missing() const;  // those that nobody has measured
@@ -135,6 +135,7 @@ class Evaluation {
   void compare_with(const std::string& kind);
   bool slower_beside(const std::string& kind);
   void settle(const std::vector<std::string>& asked);
+  bool same_clocks() const;  // as when the candidate was timed
 
   Gpu& gpu_;
   const Json& request_;
@@ -158,13 +159,8 @@ class Evaluation {
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;          // of the candidate; each begins with another set
   bool known_ = false;              // what is measured once for a judge and for a task was there when it was verified
-  // Baselines that come up: the task's lock, a place among all that do, and the processes.
-  struct ComingUp {
-    std::unique_lock<std::mutex> task;
-    std::unique_lock<Places> place;
-    std::map<std::string, Baselines> loaded;
-  };
-  ComingUp coming_up_;
+  std::unique_lock<std::mutex> measuring_;  // the task's, while baselines come up that nobody has measured
+  std::unique_lock<Places> place_;          // among all whose baselines come up
   std::vector<double> samples_;     // seconds of the candidate's timed calls
   std::vector<std::string> close_;  // baselines that these did not settle
   std::vector<std::string> absent_;  // of these, those that have no process

@@ -14,6 +14,7 @@ namespace {
 constexpr double kCompileTimeout = 240;
 constexpr double kBaselineTimeout = 60;
 constexpr std::size_t kBaselineProcesses = 3;
+constexpr int kMostMisses = 4;  // in two verdicts, each tried twice; then a baseline that cannot be had counts as none
 constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
 
 std::string ending(const Turn& turn) {
@@ -27,16 +28,13 @@ std::string ending(const Turn& turn) {
          " " + turn.window.message;
 }
 
-// Whether it is the machine's fault, such as want of room: it is tried again.
+Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
+
+}  // namespace
+
 bool passing(const Failure& why) {
   return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host";
 }
-
-Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
-
-constexpr int kMostMisses = 2;  // then a baseline that cannot be had counts as none
-
-}  // namespace
 
 // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
 std::vector<std::string> Evaluation::kinds() const {
@@ -90,7 +88,8 @@ Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& sub
       const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
                                   ? " synchronises with the device and cannot be queued"
                                   : " did not answer: " + ending(turn);
-      return Failure{"the " + kind + " baseline" + why, "timeout"};
+      const char* const code = turn.lost ? "device" : turn.window.end == Window::End::gone ? "gone" : "timeout";
+      return Failure{"the " + kind + " baseline" + why, code};
     }
     if (!warming) {
       seconds.push_back(kind == "empty" ? turn.window.seconds
@@ -114,6 +113,10 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
   std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
   if (fresh) {
     Result<std::unique_ptr<GpuBaseline>> started = start_baseline(kind);
+    if (!started && started.failure().code == "limit") {
+      gpu_.give_up_others(task_);
+      started = start_baseline(kind);
+    }
     if (!started) {
       return started.failure();
     }
@@ -126,60 +129,67 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
   return block;
 }
 
-// Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails, time() does it
-// again, alone, and says what is wrong. Nothing where the task is large.
+// Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails,
+// time() does it again, alone, and says what is wrong. Nothing where the task is large.
 bool Evaluation::bring_up_baselines() {
   if (!fits_often()) {
     return true;
   }
-  coming_up_.task = std::unique_lock(task_->measuring);
-  const std::vector<std::string> wanted = missing();  // by now others of the task may have measured them
-  if (!wanted.empty()) {
-    coming_up_.place = std::unique_lock(gpu_.coming_up_);
-    Result<std::map<std::string, Baselines>> up = preparing("baselines load", [&] {
-      return gpu_.untimed([&](Device& device) {
-        return &device == device_ ? load_baselines(wanted) : lost();
-      });
-    });
-    if (up) {
-      coming_up_.loaded = std::move(*up);
-    }
+  measuring_ = std::unique_lock(task_->measuring);
+  const std::vector<std::string> wanted = missing();
+  if (wanted.empty()) {  // by now others of the task have measured them
+    measuring_ = {};
+    return true;
   }
+  place_ = std::unique_lock(gpu_.coming_up_);
+  (void)gpu_.untimed([&](Device& device) -> Status {
+    Result<Baselines> up = &device == device_
+                               ? preparing("baselines load", [&] { return load_baselines(wanted); })
+                               : lost();
+    if (up) {
+      gpu_.arrivals_.put(this, std::move(*up));
+    }
+    return up ? ok() : Status(up.failure());
+  });
   return true;
 }
 
-// What was chosen lies in the compiler's cache.
+// What was chosen lies in the compiler's cache. Where it fails, brackets start them in their turn.
 bool Evaluation::bring_up_residents() {
   if (!fits_often()) {
+    absent_.clear();
     return true;
   }
-  coming_up_.place = std::unique_lock(gpu_.coming_up_);
-  const auto begin = [&](Device& device) -> Status {
+  place_ = std::unique_lock(gpu_.coming_up_);
+  const Status begun = gpu_.untimed([&](Device& device) -> Status {
+    Baselines up;
     for (const std::string& kind : absent_) {
       Result<std::unique_ptr<GpuBaseline>> one =
           &device == device_ ? begin_baseline(kind, kind == "compile" ? Beside::load : Beside::nothing) : lost();
       if (!one) {
         return one.failure();
       }
-      coming_up_.loaded[kind].push_back(std::move(*one));
+      up[kind].push_back(std::move(*one));
     }
-    for (auto& [kind, begun] : coming_up_.loaded) {
-      if (!begun.front()->loaded(kCompileTimeout)) {
-        begun.clear();
+    for (auto& [kind, processes] : up) {
+      if (!processes.front()->loaded(kCompileTimeout)) {
+        processes.clear();
       }
     }
+    gpu_.arrivals_.put(this, std::move(up));
     return ok();
-  };
-  if (!gpu_.untimed(begin)) {
-    coming_up_.loaded.clear();  // brackets start them in their turn
+  });
+  if (!begun) {
+    place_ = {};
+    absent_.clear();
   }
   return true;
 }
 
-// Processes that come up side by side; the first one of those that compile fills the cache for the others. A kind of which one
-// fails is left out.
-Result<std::map<std::string, Baselines>> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
-  std::map<std::string, Baselines> up;
+// Processes that come up side by side; the first one of those that compile fills the cache for the others. A kind of
+// which one fails is left out.
+Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
+  Baselines up;
   for (const std::string& kind : kinds) {
     while (up[kind].size() < kBaselineProcesses) {
       Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(
@@ -204,9 +214,9 @@ Result<std::map<std::string, Baselines>> Evaluation::load_baselines(const std::v
 
 // By three processes, those that are loaded or else one after the other. One alone uses the device at a time, since a
 // compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache are.
-Status Evaluation::measure_baseline(const std::string& kind, Baselines loaded) {
+Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
   const bool stay = !loaded.empty();
-  Baselines over;
+  Baselines::mapped_type over;
   std::vector<double> medians;
   for (std::size_t i = 0; i < kBaselineProcesses; i++) {
     Result<std::unique_ptr<GpuBaseline>> one =
@@ -239,11 +249,14 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines loaded) {
 // Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate that
 // it is faster than nothing.
 Status Evaluation::measure_baselines() {
+  Baselines loaded = gpu_.arrivals_.take(this);
   for (const std::string& kind : missing()) {
-    Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(coming_up_.loaded[kind])); });
+    Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });
     if (!measured && passing(measured.failure())) {
-      coming_up_.loaded.clear();
-      gpu_.give_up_others(task_);
+      if (measured.failure().code == "limit") {
+        loaded.clear();
+        gpu_.give_up_others(task_);
+      }
       measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
     }
     if (!measured && passing(measured.failure()) && ++task_->missed[kind] < kMostMisses) {

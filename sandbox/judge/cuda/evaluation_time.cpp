@@ -11,6 +11,8 @@ namespace khost::judge::gpu {
 namespace {
 
 constexpr double kLeastCallTimeout = 1;
+constexpr const char* kClocks[] = {"sm_mhz", "memory_mhz"};
+constexpr double kSameClock = 0.005;
 constexpr double kReadyTimeout_s = 30;  // of a baseline that has loaded what was compiled
 constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
@@ -140,7 +142,7 @@ bool Evaluation::slower_beside(const std::string& kind) {
 }
 
 bool Evaluation::beside() {
-  for (auto& [kind, loaded] : coming_up_.loaded) {
+  for (auto& [kind, loaded] : gpu_.arrivals_.take(this)) {
     std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
     if (resident(kind) != nullptr || loaded.empty()) {
       continue;  // somebody else's came first
@@ -150,9 +152,19 @@ bool Evaluation::beside() {
       kept.reset();  // brackets say what is wrong with it
     }
   }
-  coming_up_ = {};
-  settle(absent_);
+  place_ = {};
+  if (same_clocks()) {  // seconds have gone by
+    settle(absent_);
+  }
   return true;
+}
+
+bool Evaluation::same_clocks() const {
+  const Json now = device_->state(), then = verdict_.evidence.value("after", Json::object());
+  return std::all_of(std::begin(kClocks), std::end(kClocks), [&](const char* clock) {
+    const double before = then.value(clock, 0.0), after = now.value(clock, 0.0);
+    return before > 0 && std::abs(after - before) <= kSameClock * before;
+  });
 }
 
 // Of these, baselines that the candidate is slower than need no bracket.
@@ -174,8 +186,11 @@ bool Evaluation::brackets() {
   };
   std::vector<Open> open;
   for (const std::string& kind : close_) {
-    if (Result<double> before = resident_block(kind)) {
+    Result<double> before = resident_block(kind);
+    if (before) {
       open.push_back({kind, *before, {}});
+    } else if (passing(before.failure())) {
+      return void_for("time", before.failure());
     }
   }
   for (int i = 0; i < kMostBrackets && !open.empty(); i++) {
@@ -244,10 +259,11 @@ bool Evaluation::time() {
   if (!all_is_known()) {
     subject_.reset();
     if (Status status = prepare(); !status) {
-      return no_process("time", status.failure());
+      return home_ && !home_->alive() ? ended_home("time") : void_for("time", status.failure());
     }
   }
-  coming_up_ = {};
+  measuring_ = {};
+  place_ = {};
   if (!subject_) {
     subject_ = fresh("time");
     if (!subject_ || !warm(*subject_, "time")) {

@@ -29,7 +29,8 @@ bool Evaluation::take_sets() {
   Session& session = *task_->session;
   batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact_) : session.visible_at_hand();
   if (!batch_ && session.batch_bytes() <= device_->bytes() / kShareOfSets) {
-    Result<std::shared_ptr<const Batch>> made = gpu_.untimed([this](Device& device) { return make_sets(device, false); });
+    Result<std::shared_ptr<const Batch>> made =
+        gpu_.untimed([this](Device& device) { return make_sets(device, false); });
     batch_ = made ? *made : nullptr;
   }
   return true;
@@ -131,8 +132,12 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   if (waiting) {
     ahead_.pop_front();
   }
+  if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
+    ended_home(stage);
+    return nullptr;
+  }
   if (!subject) {
-    no_process(stage, subject.failure());
+    void_for(stage, subject.failure());
     return nullptr;
   }
   if (!waiting) {  // the step in which nothing of the candidate runs: what fails in it is ours

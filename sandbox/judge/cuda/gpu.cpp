@@ -64,6 +64,7 @@ Gpu::~Gpu() {
   if (device_) {
     (void)device_->attach();
   }
+  arrivals_.end_all();
   tasks_.clear();
 }
 
@@ -158,6 +159,7 @@ Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
 void Gpu::give_up_others(const std::shared_ptr<Task>& used) {
   tasks_.make_room(used, 0);
   tasks_.retire_residents(used, 0);
+  arrivals_.end_all();
 }
 
 void Gpu::leave(std::shared_ptr<const Batch> batch) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <semaphore>
 #include <shared_mutex>
 #include <string>
 #include <utility>
@@ -50,19 +52,59 @@ GpuView view_of(const Device& device);
 // A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
 inline constexpr std::size_t kShareKept = 3;
 inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
-inline constexpr std::ptrdiff_t kMostComingUp = 3;  // tasks whose baselines come up side by side, six processes each
+inline constexpr int kMostComingUp = 3;  // tasks whose baselines come up side by side, six processes each
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
 
-// A place among so many, as std::unique_lock takes and gives it.
+// A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a release.)
 class Places {
  public:
-  explicit Places(std::ptrdiff_t count) : free_(count) {}
-  void lock() { free_.acquire(); }
-  void unlock() { free_.release(); }
+  explicit Places(int count) : count_(count) {}
+  void lock() {
+    std::unique_lock lock(mutex_);
+    some_.wait(lock, [this] { return free_ > 0; });
+    free_--;
+  }
+  void unlock() {
+    const std::scoped_lock lock(mutex_);
+    free_++;
+    some_.notify_one();
+  }
+  bool all_free() {
+    const std::scoped_lock lock(mutex_);
+    return free_ == count_;
+  }
 
  private:
-  std::counting_semaphore<> free_;
+  std::mutex mutex_;
+  std::condition_variable some_;
+  const int count_;
+  int free_ = count_;
+};
+
+using Baselines = std::map<std::string, std::deque<std::unique_ptr<GpuBaseline>>>;  // by kind
+
+// Baselines that have come up and wait to be measured by who has asked for them, where who needs the room can end them.
+class Arrivals {
+ public:
+  void put(const void* owner, Baselines loaded) {
+    const std::scoped_lock lock(mutex_);
+    loaded_[owner] = std::move(loaded);
+  }
+  Baselines take(const void* owner) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = loaded_.find(owner);
+    return found == loaded_.end() ? Baselines() : std::move(loaded_.extract(found).mapped());
+  }
+  // For who has the right to the device, as the end of a process disturbs whoever is timed.
+  void end_all() {
+    const std::scoped_lock lock(mutex_);
+    loaded_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, Baselines> loaded_;
 };
 
 class Gpu {
@@ -103,7 +145,7 @@ class Gpu {
   template <class Make>
   auto with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
       -> decltype(make(Oracle::needed));
-  // Gives up all sets and baselines but this task's. For who has the right to the device.
+  // Gives up all sets and baselines but this task's own that stay. For who has the right to the device.
   void give_up_others(const std::shared_ptr<Task>& used);
   // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
   // Waits for nothing but the device.
@@ -124,6 +166,7 @@ class Gpu {
   std::vector<std::unique_ptr<Zygote>> dead_;  // a job may still hold one
   Tasks tasks_;
   Places coming_up_{kMostComingUp};
+  Arrivals arrivals_;
   std::mutex left_mutex_;
   std::vector<std::shared_ptr<const Batch>> left_;
   GpuCost cost_;

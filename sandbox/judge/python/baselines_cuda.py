@@ -1,9 +1,11 @@
 """The task's own Model as a timed subject on a GPU, eager or compiled, on the judge's memory (sandbox/subject/
 cuda_turn.h). Its outputs stay where torch puts them: they are not read, so no copy is charged to it."""
 
+import contextlib
 import ctypes
 import gc
 import mmap
+from unittest import mock
 
 import torch
 
@@ -27,21 +29,34 @@ def make_step(request, inputs, state):
     return lambda: call(model, values)
 
 
-def compile_beside(step, build):
-    """Compiles while others use the device, so nothing that is measured now may decide anything. `build`: all configurations
-    of a kernel are built and none is chosen, which the next process does, alone, with what lies in the cache. Else what was
-    chosen is loaded. A compiler that would measure all the same (pad_mm, max-autotune) fails, and must be asked again alone."""
-    from torch._inductor.runtime import autotune_cache, benchmarking, triton_heuristics
+class Measures(BaseException):
+    """No Exception: a compiler takes those for a choice that does not work, and remembers it."""
+
+
+@contextlib.contextmanager
+def unmeasured(choose):
+    """While others use the device nothing that is measured may decide anything. Without `choose` all configurations of a
+    kernel are built and none is kept: the next process chooses, alone, among what lies in the cache. With it, what was
+    chosen before is loaded. Whoever would measure all the same (pad_mm, max-autotune) must be asked again alone."""
+    from torch._inductor.runtime.benchmarking import benchmarker
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from triton import testing
 
     def refuse(*_, **__):
-        raise RuntimeError("the compiler measures before it decides")
+        raise Measures("it measures before it decides")
 
-    benchmarking.benchmarker.benchmark = benchmarking.benchmarker.benchmark_gpu = refuse
-    if build:
-        triton_heuristics.CachingAutotuner.benchmark_all_configs = (
-            lambda self, *_, **__: dict.fromkeys(self.launchers, 0.0))
-        autotune_cache.AutotuneCache.save = lambda *_, **__: None
-    step()
+    with contextlib.ExitStack() as stack:
+        for owner, name in ((benchmarker, "benchmark"), (benchmarker, "benchmark_gpu"), (testing, "do_bench")):
+            stack.enter_context(mock.patch.object(owner, name, refuse))
+        if not choose:
+            stack.enter_context(mock.patch.object(CachingAutotuner, "autotune_to_one_config", take_first))
+        stack.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
+        torch.backends.cudnn.benchmark = False
+        yield
+
+
+def take_first(autotuner, *_, **__):
+    autotuner.launchers = autotuner.launchers[:1]
 
 
 def run(request, fds, reply, receive):
@@ -59,7 +74,8 @@ def run(request, fds, reply, receive):
     inputs, state = (region(library, fd, size) for fd, size in zip(fds[1:], request["bytes"]))
     step = make_step(request, inputs, state)
     if request["beside"]:
-        compile_beside(step, request["beside"] == "build")
+        with unmeasured(choose=request["beside"] == "load"):
+            step()
     torch.cuda.synchronize()
     gc.collect()
     gc.freeze()  # the same after the warm-up is then done at once

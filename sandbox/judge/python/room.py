@@ -2,7 +2,8 @@
 
 import torch
 
-SIGNS = ("CUDA out of memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+# The last is what cuBLAS says when it finds no room for its handle.
+SIGNS = ("out of memory", "STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
 
 
 def wants_room(error):

@@ -1,0 +1,58 @@
+"""Checks of baselines on a GPU (sandbox/judge/python) that need none, with a Python that has torch and Triton:
+`python tests/python/baselines_test.py`."""
+
+import importlib.util
+import os
+import sys
+import types
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+sys.path.insert(0, os.path.join(ROOT, "sandbox/judge/python"))
+import torch  # noqa: E402
+from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402
+
+from baselines_cuda import Measures, unmeasured  # noqa: E402
+from room import wants_room  # noqa: E402
+
+
+@unittest.skipUnless(importlib.util.find_spec("triton"), "needs Triton")
+class Unmeasured(unittest.TestCase):
+    def test_who_measures_is_refused_in_a_way_that_a_compiler_does_not_take_for_a_choice(self):
+        for choose in (False, True):
+            with unmeasured(choose):
+                for name in ("benchmark", "benchmark_gpu"):
+                    with self.assertRaises(Measures):
+                        getattr(benchmarker, name)(lambda: None)
+        self.assertFalse(issubclass(Measures, Exception))
+        self.assertNotIn("benchmark_gpu", vars(benchmarker))
+
+    def test_a_kernel_with_several_configurations_runs_and_none_is_remembered(self):
+        def save(*_, **__):
+            self.fail("a choice was saved")
+
+        kernel = types.SimpleNamespace(launchers=["one", "two"], save_cache_hook=save)
+        with unmeasured(choose=False):
+            CachingAutotuner.autotune_to_one_config(kernel)
+        self.assertEqual(kernel.launchers, ["one"])
+
+    def test_libraries_do_not_choose_by_measuring_and_may_again_afterwards(self):
+        torch.backends.cudnn.benchmark = True
+        with unmeasured(choose=True):
+            self.assertFalse(torch.backends.cudnn.benchmark)
+        self.assertTrue(torch.backends.cudnn.benchmark)
+
+
+class Room(unittest.TestCase):
+    def test_want_of_room_in_its_many_words(self):
+        for text in ("CUDA out of memory. Tried to allocate 2 GiB", "CUDA driver error: out of memory",
+                     "Triton Error [CUDA]: out of memory", "CUDNN_STATUS_ALLOC_FAILED",
+                     "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"):
+            self.assertTrue(wants_room(RuntimeError(text)), text)
+        self.assertTrue(wants_room(torch.OutOfMemoryError("")))
+        self.assertFalse(wants_room(ValueError("mat1 and mat2 shapes cannot be multiplied")))
+
+
+if __name__ == "__main__":
+    unittest.main()
