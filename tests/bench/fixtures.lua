@@ -44,6 +44,17 @@ function fixtures.request(name, mark)
   }
 end
 
+--- The body of a request whose task's first input has so many rows.
+---@param body table
+---@param rows integer
+---@return table body   the same, changed
+function fixtures.with_rows(body, rows)
+  local changed
+  body.task.source, changed = body.task.source:gsub("torch%.randn%(%d+,", ("torch.randn(%d,"):format(rows), 1)
+  assert(changed == 1, "a task without torch.randn(ROWS, …)")
+  return body
+end
+
 --- What a candidate needs and this machine lacks; as cudnn_installed() of sandbox/abi/build.cpp looks.
 ---@param name string
 ---@return string|nil

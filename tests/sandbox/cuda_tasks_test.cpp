@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,26 @@ std::string task(int number) {
          std::to_string(number) + "\ndef get_inputs():\n    return [torch.randn(1024)]\n";
 }
 
-}  // namespace
-
-TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets when others need the room") {
+// A Python with torch; null, and the case is skipped by name, where none is known.
+std::unique_ptr<judge::Zygote> reference() {
   const char* python = getenv("KHOST_PYTHON");
   if (python == nullptr) {
     tests::skip("needs KHOST_PYTHON");
-    return;
+    return nullptr;
   }
   Result<std::unique_ptr<judge::Zygote>> zygote =
       judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
   REQUIRE_MESSAGE(zygote, zygote.failure().message);
+  return std::move(*zygote);
+}
+
+}  // namespace
+
+TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets when others need the room") {
+  const std::unique_ptr<judge::Zygote> zygote = reference();
+  if (!zygote) {
+    return;
+  }
   judge::gpu::Tasks tasks;
   int opened = 0;
   const auto get = [&](int number, std::size_t most = SIZE_MAX) {
@@ -36,7 +46,7 @@ TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets
       opened++;
       judge::SessionOptions options;
       options.most_to_open = most;
-      return judge::Session::open(**zygote, source, options);
+      return judge::Session::open(*zygote, source, options);
     });
   };
   std::vector<std::shared_ptr<judge::gpu::Task>> all;
@@ -59,7 +69,7 @@ TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets
   CHECK(all[0]->session->bytes() == 0);
   CHECK(all[2]->session->bytes() > 0);
   CHECK(all[1]->session->batch_at_hand("one") == nullptr);
-  REQUIRE(all[1]->session->batch_for(**zygote, "one"));
+  REQUIRE(all[1]->session->batch_for(*zygote, "one"));
   CHECK(all[1]->session->batch_at_hand("one") == nullptr);  // it has met them
   CHECK(all[1]->session->batch_at_hand("another") != nullptr);
   CHECK(get(0).value()->idle_open_s == 1);
@@ -74,18 +84,14 @@ TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets
 }
 
 TEST_CASE("want of the device's memory is told from a task's own errors, and an oracle is left out only where that is wanted") {
-  const char* python = getenv("KHOST_PYTHON");
-  if (python == nullptr) {
-    tests::skip("needs KHOST_PYTHON");
+  const std::unique_ptr<judge::Zygote> zygote = reference();
+  if (!zygote) {
     return;
   }
-  Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
-  REQUIRE_MESSAGE(zygote, zygote.failure().message);
   const auto opened = [&](const std::string& forward, judge::Oracle oracle) {
     judge::SessionOptions options;
     options.oracle = oracle;
-    return judge::Session::open(**zygote,
+    return judge::Session::open(*zygote,
                                 "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        " + forward +
                                     "\n        return x * 2\ndef get_inputs():\n    return [torch.randn(64)]\n",
                                 options);

@@ -108,7 +108,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     if (!opened) {
       passed = void_for(step.stage, opened.failure());
     } else if (on_device && device_ && gpu_.device_.get() != device_) {
-      passed = void_for(step.stage, Failure{"the GPU was lost under another candidate", "device"});
+      passed = void_for(step.stage, lost());
     } else {
       passed = (this->*step.run)();
     }

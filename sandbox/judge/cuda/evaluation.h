@@ -111,7 +111,8 @@ class Evaluation {
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
   GpuBaseline* resident(const std::string& kind);  // null when none lives
   Result<double> resident_block(const std::string& kind);
-  Result<Baselines> load_baselines(const std::vector<std::string>& kinds);
+  Status come_up(const std::function<Result<Baselines>()>& load);
+  Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
   Status measure_baselines();
   std::vector<std::string> kinds() const;  // of the baselines that the candidate is compared with

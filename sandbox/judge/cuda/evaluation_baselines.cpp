@@ -28,8 +28,6 @@ std::string ending(const Turn& turn) {
          " " + turn.window.message;
 }
 
-Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
-
 }  // namespace
 
 bool passing(const Failure& why) {
@@ -141,15 +139,8 @@ bool Evaluation::bring_up_baselines() {
     measuring_ = {};
     return true;
   }
-  place_ = std::unique_lock(gpu_.coming_up_);
-  (void)gpu_.untimed([&](Device& device) -> Status {
-    Result<Baselines> up = &device == device_
-                               ? preparing("baselines load", [&] { return load_baselines(wanted); })
-                               : lost();
-    if (up) {
-      gpu_.arrivals_.put(this, std::move(*up));
-    }
-    return up ? ok() : Status(up.failure());
+  (void)come_up([&] {
+    return preparing("baselines load", [&] { return load_baselines(wanted, kBaselineProcesses, Beside::build); });
   });
   return true;
 }
@@ -160,40 +151,35 @@ bool Evaluation::bring_up_residents() {
     absent_.clear();
     return true;
   }
-  place_ = std::unique_lock(gpu_.coming_up_);
-  const Status begun = gpu_.untimed([&](Device& device) -> Status {
-    Baselines up;
-    for (const std::string& kind : absent_) {
-      Result<std::unique_ptr<GpuBaseline>> one =
-          &device == device_ ? begin_baseline(kind, kind == "compile" ? Beside::load : Beside::nothing) : lost();
-      if (!one) {
-        return one.failure();
-      }
-      up[kind].push_back(std::move(*one));
-    }
-    for (auto& [kind, processes] : up) {
-      if (!processes.front()->loaded(kCompileTimeout)) {
-        processes.clear();
-      }
-    }
-    gpu_.arrivals_.put(this, std::move(up));
-    return ok();
-  });
-  if (!begun) {
+  if (!come_up([&] { return load_baselines(absent_, 1, Beside::load); })) {
     place_ = {};
     absent_.clear();
   }
   return true;
 }
 
-// Processes that come up side by side; the first one of those that compile fills the cache for the others. A kind of
+// They are measured by who has the right to the device, or ended by who needs the room.
+Status Evaluation::come_up(const std::function<Result<Baselines>()>& load) {
+  place_ = std::unique_lock(gpu_.coming_up_);
+  return gpu_.untimed([&](Device& device) -> Status {
+    Result<Baselines> up = &device == device_ ? load() : lost();
+    if (!up) {
+      return up.failure();
+    }
+    gpu_.arrivals_.put(this, std::move(*up));
+    return ok();
+  });
+}
+
+// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does. A kind of
 // which one fails is left out.
-Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds) {
+Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
+                                             Beside compiler) {
   Baselines up;
   for (const std::string& kind : kinds) {
-    while (up[kind].size() < kBaselineProcesses) {
-      Result<std::unique_ptr<GpuBaseline>> one = begin_baseline(
-          kind, kind == "compile" && up[kind].empty() ? Beside::build : Beside::nothing);
+    while (up[kind].size() < processes) {
+      Result<std::unique_ptr<GpuBaseline>> one =
+          begin_baseline(kind, kind == "compile" && up[kind].empty() ? compiler : Beside::nothing);
       if (!one) {
         return one.failure();
       }

@@ -51,7 +51,7 @@ Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device, bool 
 Result<Blank> Evaluation::ready_blank(double most_s) {
   while (true) {
     if (gpu_.current_ != device_) {  // then none of them is this one's, however many come
-      return Failure{"the GPU was lost under another candidate", "device"};
+      return lost();
     }
     Result<Blank> blank = gpu_.blanks_.take(most_s);
     if (!blank || (blank->device == device_ && !blank->jail->poll())) {

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "host/base/lease.h"
+#include "sandbox/judge/cuda/arrivals.h"
 #include "sandbox/judge/cuda/blank.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/homes.h"
@@ -49,63 +47,15 @@ struct Seen {
 
 GpuView view_of(const Device& device);
 
+// What is said to who began with a device that is no longer there.
+inline Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
+
 // A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
 inline constexpr std::size_t kShareKept = 3;
 inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
 inline constexpr int kMostComingUp = 3;  // tasks whose baselines come up side by side, six processes each
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
-
-// A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a release.)
-class Places {
- public:
-  explicit Places(int count) : count_(count) {}
-  void lock() {
-    std::unique_lock lock(mutex_);
-    some_.wait(lock, [this] { return free_ > 0; });
-    free_--;
-  }
-  void unlock() {
-    const std::scoped_lock lock(mutex_);
-    free_++;
-    some_.notify_one();
-  }
-  bool all_free() {
-    const std::scoped_lock lock(mutex_);
-    return free_ == count_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable some_;
-  const int count_;
-  int free_ = count_;
-};
-
-using Baselines = std::map<std::string, std::deque<std::unique_ptr<GpuBaseline>>>;  // by kind
-
-// Baselines that have come up and wait to be measured by who has asked for them, where who needs the room can end them.
-class Arrivals {
- public:
-  void put(const void* owner, Baselines loaded) {
-    const std::scoped_lock lock(mutex_);
-    loaded_[owner] = std::move(loaded);
-  }
-  Baselines take(const void* owner) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = loaded_.find(owner);
-    return found == loaded_.end() ? Baselines() : std::move(loaded_.extract(found).mapped());
-  }
-  // For who has the right to the device, as the end of a process disturbs whoever is timed.
-  void end_all() {
-    const std::scoped_lock lock(mutex_);
-    loaded_.clear();
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<const void*, Baselines> loaded_;
-};
 
 class Gpu {
  public:

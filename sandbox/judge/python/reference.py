@@ -203,7 +203,7 @@ class Session:
     def lay_out_pair(self, model, values):
         return Layout(values, self.task.names()), Layout(dict(model.state_dict(keep_vars=True)))
 
-    def sets(self, seeds, regions, oracles, settle=True):
+    def sets(self, seeds, regions, oracles, settle):
         """Fills the regions. `settle`: where the device has no room for the first `oracles` sets in double, do without."""
         scales, why = None, ""
         for position, (seed, region) in enumerate(zip(seeds, regions)):
