@@ -25,8 +25,8 @@ void fail_plan(sandbox::Verdict& verdict, const Failure& why) {
   const bool policy = why.code.rfind("policy", 0) == 0;
   verdict.fail(policy                ? "policy"
                : why.code == "shape" ? "wrong"
-               : why.code == "gone"  ? "void"
-                                     : "build_failed",
+               : why.code == "gone" || why.code == "host" ? "void"
+                                                          : "build_failed",
                "plan", policy && why.code.size() > 7 ? why.code.substr(7) : why.code, why.message);
 }
 

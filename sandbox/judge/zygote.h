@@ -61,8 +61,10 @@ class Zygote {
   // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
   static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
                                                const GpuView* gpu = nullptr, bool candidate = false);
+  // gone: the zygote or its child has ended or was stopped; host: the machine has no room, or too much to do.
   Result<Child> spawn();
   bool alive();
+  pid_t pid() const { return jail_.pid(); }
 
  private:
   Zygote(sandbox::Jail jail, sandbox::Fd socket) : jail_(std::move(jail)), socket_(std::move(socket)) {}

@@ -1,5 +1,6 @@
 -- What the judge costs and how often it is wrong about equal programs: `khost tests/bench/judge.lua`.
 --   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
+--   --set timed=40    before them, verdicts of which all are timed (without it as many as of the mix)
 --   --set tasks=32    target cuda: tasks of the mix, taken in turn
 --   --set waits=6     verdicts one after the other, of each candidate that is waited for
 --   --set against=eager   leaves torch.compile out, which a new task takes longest for
@@ -18,10 +19,10 @@ local progress = require "khost.progress"
 local sched = require "khost.sched"
 
 local OPTIONS = { { name = "--set", kind = "list",
-  help = "mix=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, "
+  help = "mix=N, timed=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, "
     .. "cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
-local DEFAULTS = { mix = 40, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
+local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
   against = "both" }
 local NAMES = {
   cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
@@ -274,7 +275,7 @@ local function run(list)
     for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do
       waited(process, chosen.waits, name)
     end
-    mixed(process, chosen.mix, chosen.jobs, tasks, names, true)
+    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, names, true)
     mixed(process, chosen.mix, chosen.jobs, tasks, names)
   end
   local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0

@@ -13,7 +13,7 @@ import torch  # noqa: E402
 from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402
 
-from baselines_cuda import Measures, unmeasured  # noqa: E402
+from baselines_cuda import Measures, cudnn_unmeasured, unmeasured  # noqa: E402
 from room import wants_room  # noqa: E402
 
 
@@ -37,11 +37,18 @@ class Unmeasured(unittest.TestCase):
             CachingAutotuner.autotune_to_one_config(kernel)
         self.assertEqual(kernel.launchers, ["one"])
 
-    def test_libraries_do_not_choose_by_measuring_and_may_again_afterwards(self):
-        torch.backends.cudnn.benchmark = True
-        with unmeasured(choose=True):
-            self.assertFalse(torch.backends.cudnn.benchmark)
-        self.assertTrue(torch.backends.cudnn.benchmark)
+    def test_a_task_that_lets_cudnn_measure_is_refused_however_it_asks(self):
+        cudnn = torch.backends.cudnn
+        self.addCleanup(setattr, cudnn, "benchmark", cudnn.benchmark)
+        with cudnn_unmeasured(), cudnn.flags(enabled=True, benchmark=False):
+            pass
+        with self.assertRaises(Measures), cudnn_unmeasured():
+            cudnn.benchmark = True
+        cudnn.benchmark = False
+        with self.assertRaises(Measures), cudnn_unmeasured(), cudnn.flags(enabled=True, benchmark=True):
+            self.fail("it measured")
+        with cudnn.flags(enabled=True, benchmark=True):
+            self.assertTrue(cudnn.benchmark)  # and may, alone
 
 
 class Room(unittest.TestCase):

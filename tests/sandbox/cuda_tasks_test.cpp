@@ -83,6 +83,17 @@ TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets
   CHECK(get(0).value() != all[0]);
 }
 
+TEST_CASE("what is kept for tasks goes where it was used longest ago, and never from the one that needs it") {
+  using judge::gpu::Kept;
+  const auto at = [](int s) { return std::chrono::steady_clock::time_point(std::chrono::seconds(s)); };
+  const std::vector<Kept> all = {{10, at(4)}, {10, at(1)}, {10, at(3)}, {10, at(2)}};
+  CHECK(judge::gpu::to_give_up(all, 4, 40).empty());
+  CHECK(judge::gpu::to_give_up(all, 2, 40) == std::vector<std::size_t>{3, 1});
+  CHECK(judge::gpu::to_give_up(all, 4, 30) == std::vector<std::size_t>{1});
+  CHECK(judge::gpu::to_give_up({{10, at(4)}, {10, at(1), true}}, 1, 40) == std::vector<std::size_t>{0});
+  CHECK(judge::gpu::to_give_up({{50, at(1), true}, {10, at(2)}}, 4, 40) == std::vector<std::size_t>{1});
+}
+
 TEST_CASE("want of the device's memory is told from a task's own errors, and an oracle is left out only where that is wanted") {
   const std::unique_ptr<judge::Zygote> zygote = reference();
   if (!zygote) {

@@ -17,7 +17,7 @@ namespace khost::judge::gpu {
 // A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a release.)
 class Places {
  public:
-  explicit Places(int count) : count_(count) {}
+  explicit Places(int count) : free_(count) {}
   void lock() {
     std::unique_lock lock(mutex_);
     some_.wait(lock, [this] { return free_ > 0; });
@@ -28,16 +28,11 @@ class Places {
     free_++;
     some_.notify_one();
   }
-  bool all_free() {
-    const std::scoped_lock lock(mutex_);
-    return free_ == count_;
-  }
 
  private:
   std::mutex mutex_;
   std::condition_variable some_;
-  const int count_;
-  int free_ = count_;
+  int free_;
 };
 
 using Baselines = std::map<std::string, std::deque<std::unique_ptr<GpuBaseline>>>;  // by kind

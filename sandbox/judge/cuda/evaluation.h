@@ -40,7 +40,7 @@ class Evaluation {
  private:
   bool open_device();
   bool open_task();        // without the right to the device
-  bool open_task_alone();  // with it, when that failed
+  bool open_task_alone();  // while nobody else works on the device, when that failed
   bool take_task(Result<std::shared_ptr<Task>> task);
   void begin_build();  // beside the opening of a new task
   bool build_kernels();
@@ -106,15 +106,17 @@ class Evaluation {
   bool warm(Candidate& subject, const char* stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
-  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::nothing);
+  Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::alone);
   Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
   GpuBaseline* resident(const std::string& kind);  // null when none lives
   Result<double> resident_block(const std::string& kind);
+  bool goes_without(const std::string& kind, const Failure& why);
+  void keep(const std::string& kind, std::unique_ptr<GpuBaseline> process);
   Status come_up(const std::function<Result<Baselines>()>& load);
   Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
-  Status measure_baselines();
+  Status measure_baselines(Baselines loaded);
   std::vector<std::string> kinds() const;  // of the baselines that the candidate is compared with
   std::vector<std::string> missing() const;  // those that nobody has measured
   bool all_is_known() const;

@@ -14,7 +14,7 @@ namespace {
 constexpr double kCompileTimeout = 240;
 constexpr double kBaselineTimeout = 60;
 constexpr std::size_t kBaselineProcesses = 3;
-constexpr int kMostMisses = 4;  // in two verdicts, each tried twice; then a baseline that cannot be had counts as none
+constexpr int kMostMisses = 4;  // in two verdicts, each tried twice; then verdicts do without the baseline
 constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
 
 std::string ending(const Turn& turn) {
@@ -31,7 +31,7 @@ std::string ending(const Turn& turn) {
 }  // namespace
 
 bool passing(const Failure& why) {
-  return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host";
+  return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host" || why.code == "io";
 }
 
 // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
@@ -111,6 +111,10 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
   std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
   if (fresh) {
     Result<std::unique_ptr<GpuBaseline>> started = start_baseline(kind);
+    if (!started && started.failure().code == "limit" && !(ahead_.empty() && blanks_.empty())) {
+      give_up_ahead();  // the candidate's own, before others'
+      started = start_baseline(kind);
+    }
     if (!started && started.failure().code == "limit") {
       gpu_.give_up_others(task_);
       started = start_baseline(kind);
@@ -120,11 +124,25 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
     }
     kept = std::move(*started);
   }
+  task_->residents_used = std::chrono::steady_clock::now();
   Result<double> block = timed_block(kind, *kept, fresh);
-  if (!block) {
+  if (block) {
+    task_->missed.erase(kind);
+  } else {
     kept.reset();
   }
   return block;
+}
+
+// Whether a verdict does without a baseline that cannot be had now. It waits for better times, but not for ever.
+bool Evaluation::goes_without(const std::string& kind, const Failure& why) {
+  verdict_.evidence[kind + "_missed"] = why.message;
+  return !passing(why) || ++task_->missed[kind] >= kMostMisses;
+}
+
+void Evaluation::keep(const std::string& kind, std::unique_ptr<GpuBaseline> process) {
+  task_->residents[kind] = std::move(process);
+  task_->residents_used = std::chrono::steady_clock::now();
 }
 
 // Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails,
@@ -179,7 +197,7 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
   for (const std::string& kind : kinds) {
     while (up[kind].size() < processes) {
       Result<std::unique_ptr<GpuBaseline>> one =
-          begin_baseline(kind, kind == "compile" && up[kind].empty() ? compiler : Beside::nothing);
+          begin_baseline(kind, kind == "compile" && up[kind].empty() ? compiler : Beside::wait);
       if (!one) {
         return one.failure();
       }
@@ -220,7 +238,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
       medians.push_back(*block);
     }
     if (i + 1 == kBaselineProcesses) {
-      task_->residents[kind] = std::move(*one);
+      keep(kind, std::move(*one));
     } else if (stay) {
       over.push_back(std::move(*one));  // its end would disturb the next one
     }
@@ -229,13 +247,13 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
     one->end();
   }
   task_->session->baselines[kind] = baseline_of(medians);
+  task_->missed.erase(kind);
   return ok();
 }
 
 // Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate that
 // it is faster than nothing.
-Status Evaluation::measure_baselines() {
-  Baselines loaded = gpu_.arrivals_.take(this);
+Status Evaluation::measure_baselines(Baselines loaded) {
   for (const std::string& kind : missing()) {
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });
     if (!measured && passing(measured.failure())) {
@@ -245,7 +263,7 @@ Status Evaluation::measure_baselines() {
       }
       measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
     }
-    if (!measured && passing(measured.failure()) && ++task_->missed[kind] < kMostMisses) {
+    if (!measured && !goes_without(kind, measured.failure())) {
       return measured;
     }
     if (!measured) {

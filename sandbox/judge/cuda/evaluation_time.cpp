@@ -143,13 +143,11 @@ bool Evaluation::slower_beside(const std::string& kind) {
 
 bool Evaluation::beside() {
   for (auto& [kind, loaded] : gpu_.arrivals_.take(this)) {
-    std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
     if (resident(kind) != nullptr || loaded.empty()) {
       continue;  // somebody else's came first
     }
-    kept = std::move(loaded.front());
-    if (!kept->ready(kReadyTimeout_s) || !timed_block(kind, *kept, true)) {
-      kept.reset();  // brackets say what is wrong with it
+    if (loaded.front()->ready(kReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
+      keep(kind, std::move(loaded.front()));  // or else brackets say what is wrong with it
     }
   }
   place_ = {};
@@ -189,7 +187,7 @@ bool Evaluation::brackets() {
     Result<double> before = resident_block(kind);
     if (before) {
       open.push_back({kind, *before, {}});
-    } else if (passing(before.failure())) {
+    } else if (!goes_without(kind, before.failure())) {
       return void_for("time", before.failure());
     }
   }
@@ -203,6 +201,9 @@ bool Evaluation::brackets() {
     for (auto one = open.begin(); one != open.end();) {
       Result<double> after = resident_block(one->kind);
       std::optional<bool> faster;
+      if (!after && !goes_without(one->kind, after.failure())) {
+        return void_for("time", after.failure());
+      }
       if (after) {
         one->brackets.push_back(bracket(one->before, median(block), *after, gpu_.cost_.slack_s));
         one->before = *after;
@@ -222,6 +223,7 @@ bool Evaluation::all_is_known() const {
 
 // What is measured once for a judge, and once for a task.
 Status Evaluation::prepare() {
+  Baselines loaded = gpu_.arrivals_.take(this);  // who needs the room could end them
   const Session& session = *task_->session;
   const Result<double> idle =
       preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
@@ -241,6 +243,7 @@ Status Evaluation::prepare() {
     };
     Result<TaskCost> cost = preparing("task", measure);
     if (cost && !cost->measured) {
+      loaded.clear();
       gpu_.give_up_others(task_);
       cost = preparing("task", measure);
     }
@@ -250,7 +253,7 @@ Status Evaluation::prepare() {
     task_->cost = *cost;
   }
   task_->idle_open_s = *idle;
-  return measure_baselines();
+  return measure_baselines(std::move(loaded));
 }
 
 bool Evaluation::time() {

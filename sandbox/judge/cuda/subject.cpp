@@ -286,8 +286,9 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& 
     return child.failure();
   }
   subject->child_ = std::move(*child);
+  constexpr const char* kBeside[] = {"", "wait", "build", "load"};
   const Json request = {{"kind", kind},
-                        {"beside", beside == Beside::build ? "build" : beside == Beside::load ? "load" : ""},
+                        {"beside", kBeside[static_cast<int>(beside)]},
                         {"source", session.source()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"},
                         {"bytes", {subject->inputs_.bytes(), subject->state_.bytes()}},

@@ -73,9 +73,10 @@ class Candidate {
   Memory views_on_device_, differences_;
 };
 
-// What a compiled baseline does while it loads, beside others: nothing; build all that the compiler might choose, for those
-// who load it afterwards, and never be made ready; or load what was chosen before. One that would measure fails.
-enum class Beside { nothing, build, load };
+// What a baseline's process does while it loads: as it likes, since it is alone; or beside others, where one that would
+// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards, and
+// never be made ready; load what was chosen before.
+enum class Beside { alone, wait, build, load };
 
 class GpuBaseline {
  public:
@@ -84,7 +85,7 @@ class GpuBaseline {
   // takes up to a minute or more for one that compiles, before it is called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
                                                     const Batch& batch, const std::string& kind,
-                                                    Beside beside = Beside::nothing);
+                                                    Beside beside = Beside::alone);
   Status loaded(double timeout_s);
   Status ready(double timeout_s);
   bool alive() { return !child_.ended(); }

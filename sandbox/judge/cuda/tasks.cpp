@@ -1,6 +1,7 @@
 #include "sandbox/judge/cuda/tasks.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "host/base/sha256.h"
 
@@ -22,6 +23,23 @@ std::size_t Task::resident_count() const {
 
 // Beside its context, each has inputs and state of its own and the outputs of two calls.
 std::size_t Task::resident_bytes() const { return resident_count() * (kContextBytes + 2 * session->set_bytes()); }
+
+std::vector<std::size_t> to_give_up(const std::vector<Kept>& all, std::size_t most, std::size_t bytes) {
+  std::vector<std::size_t> order(all.size()), result;
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return all[a].needed != all[b].needed ? all[a].needed : all[a].used > all[b].used;
+  });
+  std::size_t count = 0, taken = 0;
+  for (const std::size_t i : order) {
+    count++;
+    taken += all[i].bytes;
+    if (!all[i].needed && (count > most || taken > bytes)) {
+      result.push_back(i);
+    }
+  }
+  return result;
+}
 
 std::shared_ptr<Task> Tasks::known(const std::string& source) {
   const std::string hash = sha256_hex(source);
@@ -84,14 +102,16 @@ void Tasks::make_room(const std::shared_ptr<Task>& used, std::size_t bytes) {
 
 void Tasks::retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  to_front(used);
-  std::size_t taken = 0, count = 0;
+  std::vector<Task*> with;
+  std::vector<Kept> kept;
   for (const auto& task : tasks_) {
-    taken += task->resident_bytes();
-    count += task->resident_count() > 0;
-    if (task != used && (taken > bytes || count > kMostWithResidents)) {
-      task->residents.clear();
+    if (task->resident_count() > 0) {
+      with.push_back(task.get());
+      kept.push_back({task->resident_bytes(), task->residents_used, task == used});
     }
+  }
+  for (const std::size_t i : to_give_up(kept, kMostWithResidents, bytes)) {
+    with[i]->residents.clear();
   }
 }
 

@@ -2,6 +2,7 @@
 // their baselines, for fewer. Any thread, where nothing else is said.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sandbox/judge/cuda/subject.h"
 #include "sandbox/judge/keyed_mutex.h"
@@ -32,6 +34,7 @@ struct Task {
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
+  std::chrono::steady_clock::time_point residents_used;  // when one was last timed
   std::size_t resident_count() const;
   std::size_t resident_bytes() const;  // of the device, that they take
   std::map<std::string, int> missed;  // baselines that could not be had: how often
@@ -40,6 +43,17 @@ struct Task {
   // Held from when the baselines' processes begin to come up until they are measured. Who waits for it holds nothing else.
   std::mutex measuring;
 };
+
+// What is kept for a task, and when it was last used.
+struct Kept {
+  std::size_t bytes = 0;
+  std::chrono::steady_clock::time_point used;
+  bool needed = false;  // now
+};
+
+// Which of these must go, so that at most `most` stay and fit into so many bytes: those used longest ago, none that is
+// needed.
+std::vector<std::size_t> to_give_up(const std::vector<Kept>& all, std::size_t most, std::size_t bytes);
 
 class Tasks {
  public:
@@ -53,8 +67,9 @@ class Tasks {
   // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
   // null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
-  // Ends the baselines' processes of those that were used longest ago: of all but a few tasks, and until the others' fit into
-  // so many bytes; not those of `used`. For who has the right to the device.
+  // Ends the baselines' processes of those that were timed longest ago: of all but a few tasks, and until the others' fit
+  // into so many bytes; not those of `used`. (Most verdicts need none: what was measured once settles them.) For who has
+  // the right to the device.
   void retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes);
   void clear();
 

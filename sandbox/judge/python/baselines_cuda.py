@@ -33,6 +33,20 @@ class Measures(BaseException):
     """No Exception: a compiler takes those for a choice that does not work, and remembers it."""
 
 
+def refuse(measures=True):
+    if measures:
+        raise Measures("it measures before it decides")
+
+
+@contextlib.contextmanager
+def cudnn_unmeasured():
+    """The same for a task that lets cuDNN measure. flags() asks for the function by name; an assignment does not, and is
+    seen afterwards."""
+    with mock.patch.object(torch._C, "_set_cudnn_benchmark", refuse):
+        yield
+    refuse(torch.backends.cudnn.benchmark)
+
+
 @contextlib.contextmanager
 def unmeasured(choose):
     """While others use the device nothing that is measured may decide anything. Without `choose` all configurations of a
@@ -42,16 +56,11 @@ def unmeasured(choose):
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     from triton import testing
 
-    def refuse(*_, **__):
-        raise Measures("it measures before it decides")
-
     with contextlib.ExitStack() as stack:
         for owner, name in ((benchmarker, "benchmark"), (benchmarker, "benchmark_gpu"), (testing, "do_bench")):
-            stack.enter_context(mock.patch.object(owner, name, refuse))
+            stack.enter_context(mock.patch.object(owner, name, lambda *_, **__: refuse()))
         if not choose:
             stack.enter_context(mock.patch.object(CachingAutotuner, "autotune_to_one_config", take_first))
-        stack.callback(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
-        torch.backends.cudnn.benchmark = False
         yield
 
 
@@ -72,10 +81,12 @@ def run(request, fds, reply, receive):
     if not on_device:
         raise RuntimeError("the control page cannot be shared with the device")
     inputs, state = (region(library, fd, size) for fd, size in zip(fds[1:], request["bytes"]))
-    step = make_step(request, inputs, state)
-    if request["beside"]:
-        with unmeasured(choose=request["beside"] == "load"):
-            step()
+    beside = request["beside"]
+    with cudnn_unmeasured() if beside else contextlib.nullcontext():
+        step = make_step(request, inputs, state)
+        if beside in ("build", "load"):
+            with unmeasured(choose=beside == "load"):
+                step()
     torch.cuda.synchronize()
     gc.collect()
     gc.freeze()  # the same after the warm-up is then done at once
