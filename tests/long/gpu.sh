@@ -5,8 +5,8 @@
 #   tests/long/gpu.sh [FOLDER] [PART…]     FOLDER: for the logs (default: a new one in /tmp); PART: some of these, in this order
 #
 #   plans, python  known candidates and their verdicts      profile   kernel tables; none in a verdict
-#   exploits       attacks accepted, honest ones rejected   mix       verdicts an hour over 32 tasks
-#   waits          files to verdict, one after the other    clock     the judge beside CUPTI
+#   exploits       attacks accepted, honest ones rejected   clock     the judge beside CUPTI
+#   mix            files to verdict, one after the other; verdicts an hour over 32 tasks
 #   repeat         the same candidate ten times             cases     recipes/case_studies.lua
 #   sanitizer      compute-sanitizer on khost-judge         others    beside KernelBench and CUDA-Agent, of which KERNELBENCH and
 #                                                                     CUDA_AGENT name checkouts
@@ -14,7 +14,7 @@ set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 logs=${1:-$(mktemp -d)}
 shift || true
-parts=${*:-plans python profile exploits mix waits clock repeat cases sanitizer others}
+parts=${*:-plans python profile exploits mix clock repeat cases sanitizer others}
 jobs=$(($(nproc) > 3 ? $(nproc) - 2 : 2))
 judge="tests/bench/judge.lua --set target=cuda --set jobs=$jobs"
 repeat="tests/bench/judge_cuda.lua --repeat 10 --against eager --only"
@@ -38,8 +38,7 @@ for part in $parts; do
     python) run python 240 ./khost test -R "every known CUDA candidate in Python" ;;
     profile) run profile 120 ./khost test -R "on a GPU" ;;
     exploits) run exploits 300 ./khost tests/bench/exploits.lua --target cuda --jobs 8 ;;
-    mix) run mix 600 ./khost $judge --set waits=0 --set mix=80 ;;
-    waits) run waits 200 ./khost $judge --set mix=10 --set tasks=4 ;;
+    mix) run mix 600 ./khost $judge --set timed=40 --set mix=128 ;;
     clock) run clock 400 ./khost tests/bench/clock.lua ;;
     repeat) for name in linear_tiled linear_large linear_cublas; do run "repeat_$name" 90 ./khost $repeat "good/$name"; done ;;
     cases) run cases 200 ./khost recipes/case_studies.lua ;;
