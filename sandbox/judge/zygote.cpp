@@ -211,7 +211,8 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     // Triton asks ldconfig for the driver otherwise; torch asks CUDA for devices, which poisons forks.
     spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path}, {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
                              {"TRITON_CACHE_DIR", "/tmp/triton"}, {"CUDA_CACHE_PATH", "/tmp/nv"},
-                             {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}, {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}});
+                             {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}});
+    spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
   }
   if (candidate) {
     spec.argv.back() = "--candidate";

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,12 @@ struct GpuView {
   std::vector<std::string> devices, prefixes;
   std::string library_path, driver_folder;
 };
+
+// The driver's settings for every process with a context that the judge starts: no MPS server, and one queue for copies
+// between host and device. The driver makes the contexts of all processes one after the other, and the other queues take
+// it half of that time (tests/probes/contexts.cpp). Queues for kernels, which a candidate's streams need, stay as they come.
+inline const std::map<std::string, std::string> kDriverSettings = {{"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"},
+                                                                   {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "1"}};
 
 class Child {
  public:

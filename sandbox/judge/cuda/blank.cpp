@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include "sandbox/judge/zygote.h"
+
 namespace khost::judge::gpu {
 
 using sandbox::Fd;
@@ -47,8 +49,8 @@ Result<Blank> Blank::open(Device& device, const Profiling* profiling) {
   spec.devices = access.nodes;
   spec.environment = {{"LD_LIBRARY_PATH", access.library_path},
                       {"CUDA_MODULE_LOADING", "LAZY"},
-                      {"CUDA_CACHE_DISABLE", "1"},
-                      {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}};
+                      {"CUDA_CACHE_DISABLE", "1"}};
+  spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
   spec.threads_only = true;
   spec.limit_address_space = false;
   spec.limits.memory_bytes = std::size_t{16} << 30;
