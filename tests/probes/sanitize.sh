@@ -2,10 +2,10 @@
 # compute-sanitizer (memcheck) on khost-judge's own device code, while it gives verdicts on one candidate: what poisons, reveals,
 # compares and keeps time. The candidates' processes and PyTorch are left alone. Needs a GPU.
 #
-#   tests/probes/sanitize.sh [BUILD]     BUILD: a folder with a built khost (default: build)
+#   tests/probes/sanitize.sh [BUILD]     BUILD: a folder with a built khost (default: KHOST_PREBUILT, or build)
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
-build=$(readlink -f "${1:-$root/build}")
+build=$(readlink -f "${1:-${KHOST_PREBUILT:-$root/build}}")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for file in khost khost-judge khost-jail-exec khost-subject khost-subject-cuda; do cp "$build/$file" "$folder/"; done
