@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
 
@@ -14,17 +15,9 @@ namespace khost::sandbox {
 namespace {
 
 constexpr int kMostPasses = 50;  // a process may fork until it is stopped
+std::atomic<unsigned> begun, over;
 
 void send(int pidfd, int number) { syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
-
-// Its state by proc(5): R, S, D, T (stopped), Z, ...; 0 when it is gone.
-char state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= line.size() ? '\0' : line[name_end + 2];
-}
 
 bool is_jail(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
@@ -35,12 +28,22 @@ bool is_jail(pid_t pid) {
 
 }  // namespace
 
-Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) { look_again(); }
+Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) {
+  begun++;
+  look_again();
+}
 
 Quiet::~Quiet() {
   for (const auto& [pid, fd] : stopped_) {
     send(fd.get(), SIGCONT);
   }
+  over++;
+}
+
+std::optional<unsigned> Quiet::begun_and_over() {
+  const unsigned ended = over;  // first: none can have ended that is not counted below
+  const unsigned number = begun;
+  return number == ended ? std::optional(number) : std::nullopt;
 }
 
 void Quiet::look_again() {

@@ -16,16 +16,22 @@ namespace {
 
 constexpr int kMostPasses = 200;  // a fork bomb at its process limit is caught up with long before
 
-// Seconds after boot at which a process began; a large number when it is gone.
-double began_s(pid_t pid) {
+// What proc(5) says of it behind its name, which may hold anything; empty when it is gone.
+std::string stat_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  const size_t name_end = line.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) {
+  const std::size_t name_end = line.rfind(')');
+  return name_end == std::string::npos ? std::string() : line.substr(name_end + 1);
+}
+
+// Seconds after boot at which a process began; a large number when it is gone.
+double began_s(pid_t pid) {
+  const std::string stat = stat_of(pid);
+  if (stat.empty()) {
     return 1e18;
   }
-  std::istringstream fields(line.substr(name_end + 1));
+  std::istringstream fields(stat);
   std::string field;
   for (int i = 3; i <= 22; ++i) {
     fields >> field;
@@ -34,6 +40,11 @@ double began_s(pid_t pid) {
 }
 
 }  // namespace
+
+char state_of(pid_t pid) {
+  const std::string stat = stat_of(pid);
+  return stat.size() > 1 ? stat[1] : '\0';
+}
 
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> found;

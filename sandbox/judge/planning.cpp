@@ -1,6 +1,7 @@
 #include "sandbox/judge/planning.h"
 
 #include "sandbox/abi/derive.h"
+#include "sandbox/judge/request.h"
 
 namespace khost::judge {
 namespace {
@@ -31,7 +32,11 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
     const Json& error = (*answer)["error"];
     const std::string line =
         error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
-    return Failure{"model_new.py" + line + ": " + error.value("message", ""), error.value("reason", "error")};
+    Failure failure{"model_new.py" + line + ": " + error.value("message", ""), error.value("reason", "error")};
+    if (is_ours(failure)) {  // the candidate runs there, and does not say what is the machine's fault
+      failure.code = "error";
+    }
+    return failure;
   }
   return sandbox::Plan::parse(*answer);
 }

@@ -20,6 +20,8 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
 
+// Whether it is the machine's fault rather than that of a candidate or a task.
+bool is_ours(const Failure& why);
 void fail_build(sandbox::Verdict& verdict, const Failure& why);
 // By the codes of plan_of.
 void fail_plan(sandbox::Verdict& verdict, const Failure& why);

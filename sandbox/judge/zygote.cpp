@@ -12,9 +12,10 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "sandbox/abi/manifest.h"
+#include "sandbox/jail/tree.h"
+#include "sandbox/quiet.h"
 #include "sandbox/subject/fd_message.h"
 
 namespace khost::judge {
@@ -31,7 +32,7 @@ namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
 constexpr double kCandidateProcessor_s = 300;
-constexpr int kForkTimeout_s = 60;  // the machine may have too much to do
+constexpr int kForkTimeout_s = 60;  // it may stand still while something is timed
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
@@ -41,13 +42,10 @@ bool wait_for(int fd, short what, Steady::time_point deadline) {
   return left > 0 && poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 1 << 30))) > 0;
 }
 
-// Whether a process was stopped by a signal.
-bool stands_still(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name = text.rfind(") ");  // a name may hold anything
-  return name != std::string::npos && text.compare(name + 2, 1, "T") == 0;
+// Whether it was stopped by a signal that is not of the judge's own silence (sandbox/quiet.h).
+bool stopped_by_others(pid_t pid) {
+  const std::optional<unsigned> before = sandbox::Quiet::begun_and_over();
+  return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::begun_and_over() == before;
 }
 
 std::string prefix_of(const std::string& python) {
@@ -255,7 +253,7 @@ bool Zygote::alive() {
 Result<Child> Zygote::spawn() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return system_failure("socketpair", "host");
+    return system_failure("socketpair");
   }
   Child child;
   child.channel_ = Fd(ends[0]);
@@ -266,7 +264,7 @@ Result<Child> Zygote::spawn() {
     const std::scoped_lock lock(mutex_);
     if (!send_with_fds(socket_.get(), "child", 5, {theirs.get()})) {
       if (errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS) {
-        return system_failure("request to the zygote", "host");
+        return system_failure("request to the zygote");
       }
       jail_.kill();  // a task may have killed the zygote while its jail lives on
       return system_failure("request to the zygote", "gone");
@@ -274,22 +272,24 @@ Result<Child> Zygote::spawn() {
   }
   const auto deadline = Steady::now() + std::chrono::seconds(kForkTimeout_s);
   while (!wait_for(child.channel_.get(), POLLIN, Steady::now() + kLookAgain) && Steady::now() < deadline) {
-    if (stands_still(jail_.pid())) {  // nobody but what runs in it does that
+    if (stopped_by_others(jail_.pid())) {  // nobody but what runs in it does that
       const std::scoped_lock lock(mutex_);
       jail_.kill();
+      pollfd ending{jail_.exit_fd(), POLLIN, 0};
+      poll(&ending, 1, 5000);  // so that nobody takes it for alive
       return Failure{"the zygote was stopped", "gone"};
     }
   }
   const Result<Json> hello = child.receive(1);
   if (!hello && hello.failure().code == "timeout") {
-    return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "host"};
+    return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }
   if (!hello || child.pid_ <= 0) {
     return Failure{"the zygote did not make a child", "gone"};
   }
   child.pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
   if (!child.pidfd_) {
-    return system_failure("pidfd_open", errno == ESRCH ? "gone" : "host");
+    return system_failure("pidfd_open", errno == ESRCH ? "gone" : "io");
   }
   return child;
 }

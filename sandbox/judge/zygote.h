@@ -31,10 +31,10 @@ struct GpuView {
 };
 
 // The driver's settings for every process with a context that the judge starts: no MPS server, and one queue for copies
-// between host and device. The driver makes the contexts of all processes one after the other, and the other queues take
-// it half of that time (tests/probes/contexts.cpp). Queues for kernels, which a candidate's streams need, stay as they come.
-inline const std::map<std::string, std::string> kDriverSettings = {{"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"},
-                                                                   {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "1"}};
+// between host and device. The driver makes the contexts of all processes one after the other, and the other queues
+// take it half of that time (tests/probes/contexts.cpp). Queues for kernels, which streams need, stay as they come.
+inline const std::map<std::string, std::string> kDriverSettings = {
+    {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}, {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "1"}};
 
 class Child {
  public:
@@ -68,7 +68,8 @@ class Zygote {
   // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
   static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
                                                const GpuView* gpu = nullptr, bool candidate = false);
-  // gone: the zygote or its child has ended or was stopped; host: the machine has no room, or too much to do.
+  // gone: the zygote has ended or was stopped by what runs in it, or its child has ended; io: the machine has no room, or too
+  // much to do, and may have again.
   Result<Child> spawn();
   bool alive();
   pid_t pid() const { return jail_.pid(); }

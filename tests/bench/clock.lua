@@ -58,6 +58,13 @@ local function agrees(one)
   return one.cupti_s < RESOLVED * one.slack_s or math.abs(one.judge_s - one.cupti_s) <= math.max(bound and 0 or one.slack_s, MOST_APART * one.cupti_s)
 end
 
+local function line_of(one, good)
+  local remark = not good and "   <- APART" or one.cupti_s < RESOLVED * one.slack_s and "   (decides nothing)" or ""
+  return ("%-22s %6d rows  CUPTI %9.1f us  judge %9.1f us  %+6.1f us %+6.2f %%  slack %.1f us%s"):format(one.name,
+    one.rows, one.cupti_s * 1e6, one.judge_s * 1e6, (one.judge_s - one.cupti_s) * 1e6,
+    100 * (one.judge_s / one.cupti_s - 1), one.slack_s * 1e6, remark)
+end
+
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local process, wanted = assert(judge.open { jobs = 2 }), {}
@@ -74,10 +81,7 @@ local function run(list)
     local one, why = compare(process, each.name, each.rows, options.tries)
     local good = one and agrees(one)
     bad = bad + (good and 0 or 1)
-    rows_out[#rows_out + 1] = not one and why or ("%-22s %6d rows  CUPTI %9.1f us  judge %9.1f us  %+6.1f us %+6.2f %%  slack %.1f us%s")
-      :format(each.name, each.rows, one.cupti_s * 1e6, one.judge_s * 1e6, (one.judge_s - one.cupti_s) * 1e6,
-        100 * (one.judge_s / one.cupti_s - 1), one.slack_s * 1e6, not good and "   <- APART"
-        or one.cupti_s < RESOLVED * one.slack_s and "   (decides nothing)" or "")
+    rows_out[#rows_out + 1] = one and line_of(one, good) or why
     bar:add(1, { apart = bad })
   end
   bar:finish()

@@ -133,8 +133,9 @@ void measure(const char* label, int others) {
     ready(one);
   }
   const double made = since(t), ended = finish(six);
-  std::printf("%-28s %2d others: made %.3f (cuInit %.3f, context %.3f, first call %.3f), ended %.3f; six made %.2f, ended %.2f\n",
-              label, others, median(whole), median(init), median(context), median(first), median(over), made, ended);
+  std::printf("%-28s %2d others: made %.3f (cuInit %.3f, context %.3f, first call %.3f), ended %.3f; ", label, others,
+              median(whole), median(init), median(context), median(first), median(over));
+  std::printf("six made %.2f, ended %.2f\n", made, ended);
   std::fflush(stdout);
   finish(background);
 }

@@ -44,7 +44,7 @@ class Unmeasured(unittest.TestCase):
             pass
         with self.assertRaises(Measures), cudnn_unmeasured():
             cudnn.benchmark = True
-        cudnn.benchmark = False
+        self.assertFalse(cudnn.benchmark)
         with self.assertRaises(Measures), cudnn_unmeasured(), cudnn.flags(enabled=True, benchmark=True):
             self.fail("it measured")
         with cudnn.flags(enabled=True, benchmark=True):

@@ -7,10 +7,35 @@
 #include <memory>
 #include <thread>
 
+#include "sandbox/jail/tree.h"
 #include "sandbox/judge/zygote.h"
+#include "sandbox/quiet.h"
 #include "tests/lua_cases.h"
 
 using namespace khost;
+
+TEST_CASE("a zygote that stands because something is timed gives a child afterwards") {
+  const char* python = getenv("KHOST_PYTHON");
+  if (python == nullptr) {
+    tests::skip("needs KHOST_PYTHON");
+    return;
+  }
+  Result<std::unique_ptr<judge::Zygote>> zygote =
+      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
+  REQUIRE_MESSAGE(zygote, zygote.failure().message);
+  auto quiet = std::make_unique<sandbox::Quiet>(0, 0);
+  REQUIRE(sandbox::state_of((*zygote)->pid()) == 'T');
+  std::thread timing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1800));  // several looks
+    quiet.reset();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<judge::Child> child = (*zygote)->spawn();
+  CHECK(std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1500));
+  timing.join();
+  REQUIRE_MESSAGE(child, child.failure().message);
+  CHECK((*zygote)->alive());
+}
 
 TEST_CASE("a zygote that was stopped or killed is gone at once, and is not waited for") {
   const char* python = getenv("KHOST_PYTHON");

@@ -31,7 +31,7 @@ std::string ending(const Turn& turn) {
 }  // namespace
 
 bool passing(const Failure& why) {
-  return why.code == "limit" || why.code == "gone" || why.code == "device" || why.code == "host" || why.code == "io";
+  return is_ours(why) || why.code == "limit" || why.code == "device";
 }
 
 // Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.

@@ -109,7 +109,7 @@ bool Evaluation::build_extensions() {
   if (!asked) {
     const std::string& code = asked.failure().code;
     const bool policy = code.rfind("policy/", 0) == 0;
-    verdict_.fail(policy ? "policy" : code == "host" || code == "gone" ? "void" : "build_failed", "build",
+    verdict_.fail(policy ? "policy" : is_ours(asked.failure()) ? "void" : "build_failed", "build",
                   policy ? code.substr(7) : code, asked.failure().message);
     return false;
   }

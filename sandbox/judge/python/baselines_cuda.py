@@ -40,11 +40,10 @@ def refuse(measures=True):
 
 @contextlib.contextmanager
 def cudnn_unmeasured():
-    """The same for a task that lets cuDNN measure. flags() asks for the function by name; an assignment does not, and is
-    seen afterwards."""
-    with mock.patch.object(torch._C, "_set_cudnn_benchmark", refuse):
+    """Refuses a task that lets cuDNN measure beside others, by flags() or by an assignment."""
+    flag = type(torch.backends.cudnn).__dict__["benchmark"]
+    with mock.patch.object(torch._C, "_set_cudnn_benchmark", refuse), mock.patch.object(flag, "setter", refuse):
         yield
-    refuse(torch.backends.cudnn.benchmark)
 
 
 @contextlib.contextmanager
