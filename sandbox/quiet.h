@@ -25,8 +25,8 @@ class Quiet {
 
   // Stops what has appeared since. A fraction of a millisecond for each ten processes.
   void look_again();
-  // How many have begun; nothing while one lives. Who reads the same number before and after a look at a process knows that
-  // none had stopped it. Any thread.
+  // How many have begun; nothing while one lives. Who reads the same number before and after a look at a process knows
+  // that none had stopped it. Any thread.
   static std::optional<unsigned> begun_and_over();
   std::size_t stopped() const { return stopped_.size(); }
 

@@ -68,8 +68,8 @@ class Zygote {
   // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
   static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
                                                const GpuView* gpu = nullptr, bool candidate = false);
-  // gone: the zygote has ended or was stopped by what runs in it, or its child has ended; io: the machine has no room, or too
-  // much to do, and may have again.
+  // gone: the zygote has ended or was stopped by what runs in it, or its child has ended; io: the machine has no room
+  // or too much to do now.
   Result<Child> spawn();
   bool alive();
   pid_t pid() const { return jail_.pid(); }

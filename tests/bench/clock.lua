@@ -2,8 +2,8 @@
 -- `khost tests/bench/clock.lua` (needs a GPU). One candidate of one kernel, with inputs of several lengths; the judge's time is
 -- less what its windows take by themselves. CUPTI's reading is the candidate's own word: none of these cheats.
 --   --only TEXT   candidates whose name contains this        --tries N   verdicts of each length, the median counts
--- Exit code 1 when one from 100 us to 50 ms is more than 3 % apart, or another one more than that and the slack. One shorter
--- than 20 slacks is printed alone: so short a time decides nothing, and no more than a tenth of a window is taken off.
+-- Exit code 1 when one from 100 us to 50 ms is more than 3 % apart, or another one more than that and the slack. One
+-- shorter than 20 slacks is printed alone: it decides nothing, and no more than a tenth of a window is taken off.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
 local judge = require "khost.judge"
@@ -55,7 +55,8 @@ end
 
 local function agrees(one)
   local bound = one.cupti_s >= SHORTEST_S and one.cupti_s <= LONGEST_S
-  return one.cupti_s < RESOLVED * one.slack_s or math.abs(one.judge_s - one.cupti_s) <= math.max(bound and 0 or one.slack_s, MOST_APART * one.cupti_s)
+  local most = math.max(bound and 0 or one.slack_s, MOST_APART * one.cupti_s)
+  return one.cupti_s < RESOLVED * one.slack_s or math.abs(one.judge_s - one.cupti_s) <= most
 end
 
 local function line_of(one, good)
