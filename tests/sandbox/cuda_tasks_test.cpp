@@ -1,13 +1,12 @@
 // The tasks of a device with sessions on the processor: no GPU is needed to see what is kept and what is given up.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "sandbox/judge/cuda/tasks.h"
-#include "tests/lua_cases.h"
+#include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;
 
@@ -18,23 +17,10 @@ std::string task(int number) {
          std::to_string(number) + "\ndef get_inputs():\n    return [torch.randn(1024)]\n";
 }
 
-// A Python with torch; null, and the case is skipped by name, where none is known.
-std::unique_ptr<judge::Zygote> reference() {
-  const char* python = getenv("KHOST_PYTHON");
-  if (python == nullptr) {
-    tests::skip("needs KHOST_PYTHON");
-    return nullptr;
-  }
-  Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
-  REQUIRE_MESSAGE(zygote, zygote.failure().message);
-  return std::move(*zygote);
-}
-
 }  // namespace
 
 TEST_CASE("a task is opened once, keeps what was measured, and gives up its sets when others need the room") {
-  const std::unique_ptr<judge::Zygote> zygote = reference();
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
   if (!zygote) {
     return;
   }
@@ -95,7 +81,7 @@ TEST_CASE("what is kept for tasks goes where it was used longest ago, and never 
 }
 
 TEST_CASE("want of the device's memory is told from a task's own errors, and an oracle is left out only where that is wanted") {
-  const std::unique_ptr<judge::Zygote> zygote = reference();
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
   if (!zygote) {
     return;
   }

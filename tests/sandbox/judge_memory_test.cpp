@@ -1,6 +1,5 @@
 // What a task costs the judge while it is kept: memory that is charged to nobody else, and no descriptors.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,7 +8,7 @@
 #include "sandbox/jail/jail.h"
 #include "sandbox/judge/region.h"
 #include "sandbox/judge/session.h"
-#include "tests/lua_cases.h"
+#include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;
 namespace fs = std::filesystem;
@@ -44,18 +43,14 @@ TEST_CASE("a jail may write more of the judge's memory than it may have of its o
 }
 
 TEST_CASE("a task that is kept keeps no descriptor open") {
-  const char* python = getenv("KHOST_PYTHON");
-  if (python == nullptr) {
-    khost::tests::skip("needs KHOST_PYTHON");
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+  if (!zygote) {
     return;
   }
-  Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
-  REQUIRE_MESSAGE(zygote, zygote.failure().message);
   const std::size_t before = open_files();
   std::vector<std::shared_ptr<judge::Session>> kept;
   for (int i = 0; i < 3; i++) {
-    Result<std::shared_ptr<judge::Session>> session = judge::Session::open(**zygote, task(i));
+    Result<std::shared_ptr<judge::Session>> session = judge::Session::open(*zygote, task(i));
     REQUIRE_MESSAGE(session, session.failure().message);
     CHECK((*session)->bytes() > 0);
     kept.push_back(*session);

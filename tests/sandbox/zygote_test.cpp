@@ -1,63 +1,53 @@
 // What a fork that does not come is blamed on.
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <memory>
 #include <thread>
 
 #include "sandbox/jail/tree.h"
-#include "sandbox/judge/zygote.h"
 #include "sandbox/quiet.h"
-#include "tests/lua_cases.h"
+#include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;
 
 TEST_CASE("a zygote that stands because something is timed gives a child afterwards") {
-  const char* python = getenv("KHOST_PYTHON");
-  if (python == nullptr) {
-    tests::skip("needs KHOST_PYTHON");
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+  if (!zygote) {
     return;
   }
-  Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
-  REQUIRE_MESSAGE(zygote, zygote.failure().message);
   auto quiet = std::make_unique<sandbox::Quiet>(0, 0);
-  REQUIRE(sandbox::state_of((*zygote)->pid()) == 'T');
+  REQUIRE(sandbox::state_of(zygote->pid()) == 'T');
   std::thread timing([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1800));  // several looks
     quiet.reset();
   });
   const auto begin = std::chrono::steady_clock::now();
-  const Result<judge::Child> child = (*zygote)->spawn();
+  const Result<judge::Child> child = zygote->spawn();
   CHECK(std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1500));
   timing.join();
   REQUIRE_MESSAGE(child, child.failure().message);
-  CHECK((*zygote)->alive());
+  CHECK(zygote->alive());
 }
 
 TEST_CASE("a zygote that was stopped or killed is gone at once, and is not waited for") {
-  const char* python = getenv("KHOST_PYTHON");
-  if (python == nullptr) {
-    tests::skip("needs KHOST_PYTHON");
-    return;
-  }
   for (const int signal : {SIGSTOP, SIGKILL}) {
     CAPTURE(signal);
-    Result<std::unique_ptr<judge::Zygote>> zygote =
-        judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
-    REQUIRE_MESSAGE(zygote, zygote.failure().message);
-    REQUIRE((*zygote)->spawn());
-    REQUIRE(kill((*zygote)->pid(), signal) == 0);
+    const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+    if (!zygote) {
+      return;
+    }
+    REQUIRE(zygote->spawn());
+    REQUIRE(kill(zygote->pid(), signal) == 0);
     const auto begin = std::chrono::steady_clock::now();
-    const Result<judge::Child> child = (*zygote)->spawn();
+    const Result<judge::Child> child = zygote->spawn();
     REQUIRE_FALSE(child);
     CHECK(child.failure().code == "gone");
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
-    for (int i = 0; i < 100 && (*zygote)->alive(); i++) {
+    for (int i = 0; i < 100 && zygote->alive(); i++) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    CHECK_FALSE((*zygote)->alive());
+    CHECK_FALSE(zygote->alive());
   }
 }

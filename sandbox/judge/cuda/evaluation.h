@@ -112,7 +112,6 @@ class Evaluation {
   GpuBaseline* resident(const std::string& kind);  // null when none lives
   Result<double> resident_block(const std::string& kind);
   bool goes_without(const std::string& kind, const Failure& why);
-  void keep(const std::string& kind, std::unique_ptr<GpuBaseline> process);
   Status come_up(const std::function<Result<Baselines>()>& load);
   Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);

@@ -70,6 +70,7 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
 
 // The median of a block of calls. `fresh`: of a process that made none yet; it gets more of them, and a longer warm-up.
 Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
+  task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
   const std::size_t sets = batch_->sets.size();
   const std::size_t warm_ups = fresh ? kWarmUps : kBracketWarmUps;
@@ -124,7 +125,6 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
     }
     kept = std::move(*started);
   }
-  task_->residents_used = std::chrono::steady_clock::now();
   Result<double> block = timed_block(kind, *kept, fresh);
   if (block) {
     task_->missed.erase(kind);
@@ -138,11 +138,6 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
 bool Evaluation::goes_without(const std::string& kind, const Failure& why) {
   verdict_.evidence[kind + "_missed"] = why.message;
   return !passing(why) || ++task_->missed[kind] >= kMostMisses;
-}
-
-void Evaluation::keep(const std::string& kind, std::unique_ptr<GpuBaseline> process) {
-  task_->residents[kind] = std::move(process);
-  task_->residents_used = std::chrono::steady_clock::now();
 }
 
 // Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails,
@@ -238,7 +233,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
       medians.push_back(*block);
     }
     if (i + 1 == kBaselineProcesses) {
-      keep(kind, std::move(*one));
+      task_->residents[kind] = std::move(*one);
     } else if (stay) {
       over.push_back(std::move(*one));  // its end would disturb the next one
     }

@@ -147,7 +147,7 @@ bool Evaluation::beside() {
       continue;  // somebody else's came first
     }
     if (loaded.front()->ready(kReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
-      keep(kind, std::move(loaded.front()));  // or else brackets say what is wrong with it
+      task_->residents[kind] = std::move(loaded.front());  // or else brackets say what is wrong with it
     }
   }
   place_ = {};

@@ -34,7 +34,7 @@ struct Task {
   double idle_open_s = 0;  // host time of an opening with nobody else on the device
   TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
-  std::chrono::steady_clock::time_point residents_used;  // when one was last timed
+  std::chrono::steady_clock::time_point residents_used;  // when a baseline was last timed
   std::size_t resident_count() const;
   std::size_t resident_bytes() const;  // of the device, that they take
   std::map<std::string, int> missed;  // baselines that could not be had: how often
