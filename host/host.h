@@ -56,7 +56,9 @@ class Host {
   bool interrupted_ = false;
 };
 
-inline Host& host_of(lua_State* L) { return Host::of(L); }
+inline Host& host_of(lua_State* L) {
+  return Host::of(L);
+}
 
 // Where khost's own files lie: KHOST_ROOT, else beside the executable's folder (build tree), else the
 // installation's share/khost.

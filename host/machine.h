@@ -24,7 +24,7 @@ struct ProgramOptions {
 };
 
 struct ProgramResult {
-  int code = -1;  // 128 + signal when killed, 124 when out of time
+  int code = -1;       // 128 + signal when killed, 124 when out of time
   std::string output;  // standard output and error together
   double wall_s = 0;
 };

@@ -30,7 +30,9 @@ Failure path_failure(const std::string& path, int error) {
   return Failure{path + ": " + strerror(error), "io"};
 }
 
-int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec; }
+int64_t nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
 
 FileEntry entry_of(const std::string& path, const struct stat& info) {
   return {path, static_cast<size_t>(info.st_size), nanoseconds(info.st_mtim), S_ISDIR(info.st_mode)};
@@ -117,7 +119,7 @@ Result<std::string> Folder::read(const std::string& path, size_t most_bytes) con
   if (!file) {
     return file.failure();
   }
-  struct stat info{};
+  struct stat info {};
   if (fstat(file.value().get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return Failure{path + ": not a regular file", "bad_input"};
   }
@@ -178,7 +180,7 @@ Status Folder::write(const std::string& path, const std::string& text, std::opti
     return parent.failure();
   }
   const int folder = parent.value().get();
-  struct stat old{};
+  struct stat old {};
   const bool replaces = fstatat(folder, name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
   if (replaces && !S_ISREG(old.st_mode)) {
     return Failure{path + ": not a regular file", "bad_input"};
@@ -226,7 +228,7 @@ Result<FileEntry> Folder::entry(const std::string& path) const {
   if (!file) {
     return file.failure();
   }
-  struct stat info{};
+  struct stat info {};
   if (fstat(file.value().get(), &info) != 0) {
     return path_failure(path, errno);
   }
@@ -258,7 +260,7 @@ Result<std::vector<FileEntry>> Folder::files(const std::string& under, size_t mo
     const Defer close_stream([stream] { closedir(stream); });
     while (const dirent* item = readdir(stream)) {
       const std::string name = item->d_name;
-      struct stat info{};
+      struct stat info {};
       if (name == "." || name == ".." || fstatat(dirfd(stream), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
         continue;
       }

@@ -17,7 +17,9 @@ namespace {
 constexpr int kMostPasses = 50;  // a process may fork until it is stopped
 std::atomic<unsigned> begun, over;
 
-void send(int pidfd, int number) { syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
+void send(int pidfd, int number) {
+  syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0);
+}
 
 bool is_jail(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");

@@ -32,8 +32,8 @@ Result<Pattern> Pattern::compile(const std::string& pattern, const PatternOption
   const uint32_t flags = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_MULTILINE |
                          (options.ignore_case ? PCRE2_CASELESS : 0) | (options.multiline ? PCRE2_DOTALL : 0);
   auto compiled = std::make_shared<Code>();
-  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), flags, &error, &at,
-                                 nullptr);
+  compiled->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), flags, &error, &at, nullptr);
   if (compiled->code == nullptr) {
     PCRE2_UCHAR text[256];
     pcre2_get_error_message(error, text, sizeof text);
@@ -57,9 +57,9 @@ Result<std::vector<size_t>> Pattern::matching_lines(std::string_view text) const
     const size_t line_end = std::min(text.find('\n', line_begin), text.size());
     const size_t subject_end = multiline_ ? text.size() : line_end;
     const size_t subject_begin = multiline_ ? 0 : line_begin;
-    const int found = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data() + subject_begin),
-                                  subject_end - subject_begin, line_begin - subject_begin, 0, match.get(),
-                                  code_->context);
+    const int found =
+        pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data() + subject_begin), subject_end - subject_begin,
+                    line_begin - subject_begin, 0, match.get(), code_->context);
     if (found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_DEPTHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT) {
       return Failure{"the pattern takes too long on this text; make it simpler", "limit"};
     }

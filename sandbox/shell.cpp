@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kKeptBytes = 2 << 20;   // of a command's raw output; the file with "everything" holds no more
-constexpr int kLimitsEveryMs = 500;      // how often the size of a workspace is looked at while a command runs
+constexpr size_t kKeptBytes = 2 << 20;  // of a command's raw output; the file with "everything" holds no more
+constexpr int kLimitsEveryMs = 500;     // how often the size of a workspace is looked at while a command runs
 constexpr int kMostJobs = 16;
 
 Clock::duration seconds(double s) {
@@ -108,7 +108,10 @@ Status Shell::start_session() {
   session->output = std::move(owned[4]);
   fcntl(session->reports.get(), F_SETFL, O_NONBLOCK);
   fcntl(session->output.get(), F_SETFL, O_NONBLOCK);
-  spec.fds = {{pipes[0][0], kCommandFd}, {pipes[1][1], kReportFdOfShell}, {pipes[2][1], 1}, {pipes[2][1], 2},
+  spec.fds = {{pipes[0][0], kCommandFd},
+              {pipes[1][1], kReportFdOfShell},
+              {pipes[2][1], 1},
+              {pipes[2][1], 2},
               {pipes[2][1], kOutputFdOfShell}};
   Result<Jail> jail = [&spec] {
     const StartGate gate;
@@ -354,10 +357,14 @@ Result<std::string> Shell::start_job(const std::string& command, double timeout_
     spec = base_spec();
   }
   spec.cwd = exported.value().cwd;
-  spec.argv = {"bash", "--norc", "--noprofile", "-c",
+  spec.argv = {"bash",
+               "--norc",
+               "--noprofile",
+               "-c",
                "while IFS= read -r -d '' v; do [[ $v == _=* ]] || export -- \"$v\" 2>/dev/null; done < "
                "<(base64 -d <<<\"$KHOST_EXPORTED\"); unset KHOST_EXPORTED v; eval \"$1\"",
-               "bash", without_nul(command)};
+               "bash",
+               without_nul(command)};
   spec.environment["KHOST_EXPORTED"] = exported.value().output;
   Result<std::shared_ptr<Job>> job = Job::start(spec, timeout_s);
   if (!job) {

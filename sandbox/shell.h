@@ -31,25 +31,25 @@ struct ShellOptions {
   std::vector<std::string> readable_prefixes;  // an interpreter, a toolkit outside /usr
   std::vector<std::string> devices;
   Limits limits;
-  double timeout_s = 120;                      // of a command that names none
+  double timeout_s = 120;  // of a command that names none
 };
 
 struct RunOptions {
-  double timeout_s = 0;           // 0: the shell's
-  std::string input;              // standard input; empty is /dev/null
-  size_t output_bytes = 30000;    // beyond it the middle is cut, and full_path names a file with everything
+  double timeout_s = 0;         // 0: the shell's
+  std::string input;            // standard input; empty is /dev/null
+  size_t output_bytes = 30000;  // beyond it the middle is cut, and full_path names a file with everything
 };
 
 struct RunResult {
-  int code = -1;                  // -1 when the command was ended by timeout or cancel
-  std::string output;             // stdout and stderr as they came, without escapes, valid UTF-8
+  int code = -1;       // -1 when the command was ended by timeout or cancel
+  std::string output;  // stdout and stderr as they came, without escapes, valid UTF-8
   bool truncated = false;
   bool timed_out = false;
-  bool state_lost = false;        // the shell had to be replaced
+  bool state_lost = false;  // the shell had to be replaced
   double wall_s = 0;
-  std::string cwd;                // after the command
-  std::string full_path;          // inside the workspace
-  std::string notice;             // what khost did about it: a cd undone, the workspace full, a syntax error
+  std::string cwd;        // after the command
+  std::string full_path;  // inside the workspace
+  std::string notice;     // what khost did about it: a cd undone, the workspace full, a syntax error
 };
 
 class Shell {

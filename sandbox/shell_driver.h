@@ -3,7 +3,7 @@
 
 namespace khost::sandbox {
 
-inline constexpr int kCommandFd = 60;  // NUL-terminated: marker, standard input, command, over and over
+inline constexpr int kCommandFd = 60;        // NUL-terminated: marker, standard input, command, over and over
 inline constexpr int kReportFdOfShell = 61;  // "marker code flags cwd" NUL
 inline constexpr int kOutputFdOfShell = 62;  // what commands print
 

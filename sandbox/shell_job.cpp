@@ -98,8 +98,8 @@ JobOutput Job::take() {
   taken.status = "running";
   if (exit_) {
     taken.code = exit_->code;
-    taken.status = exit_->timed_out ? "timed_out"
-                   : kill_asked_    ? "killed"
+    taken.status = exit_->timed_out   ? "timed_out"
+                   : kill_asked_      ? "killed"
                    : exit_->code == 0 ? "completed"
                    : exit_->code > 0  ? "failed"
                                       : "killed";

@@ -16,10 +16,10 @@
 namespace khost::sandbox {
 
 struct JobOutput {
-  std::string output;   // since the last call
+  std::string output;     // since the last call
   size_t lost_bytes = 0;  // fell out of the buffer before they were read
-  std::string status;   // running, completed, failed, killed, timed_out
-  int code = -1;        // of the reaped process; -1 while it runs or when a signal ended it
+  std::string status;     // running, completed, failed, killed, timed_out
+  int code = -1;          // of the reaped process; -1 while it runs or when a signal ended it
   double wall_s = 0;
 };
 

@@ -12,8 +12,8 @@ void Verdict::fail(std::string with, std::string at, std::string why, std::strin
 }
 
 Json Verdict::to_json() const {
-  return {{"status", status},   {"stage", stage},     {"reason", reason}, {"detail", detail},
-          {"correct", correct}, {"times", times},     {"speedup", speedup}, {"faster", faster},
+  return {{"status", status},   {"stage", stage},       {"reason", reason},   {"detail", detail},
+          {"correct", correct}, {"times", times},       {"speedup", speedup}, {"faster", faster},
           {"slack_s", slack_s}, {"evidence", evidence}, {"wall_s", wall_s}};
 }
 

@@ -20,7 +20,8 @@ struct Verdict {
   std::map<std::string, bool> faster;     // by more than 5 %, at the stated error rate
   double slack_s = 0;
   Json evidence = Json::object();
-  std::map<std::string, double> wall_s;   // task, build, plan, verify, time, …; on a GPU "wait" for it is a part of its own
+  std::map<std::string, double>
+      wall_s;  // task, build, plan, verify, time, …; on a GPU "wait" for it is a part of its own
 
   bool failed() const { return status != "ok"; }
   void fail(std::string with, std::string at, std::string why, std::string text);

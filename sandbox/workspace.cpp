@@ -26,7 +26,9 @@ constexpr const char* kExchange = ".khost";
 constexpr const char* kWorkInHome = "/work";
 constexpr const char* kTmpInHome = "/tmp";
 
-std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
+std::string first_part(const std::string& path) {
+  return path.substr(0, path.find('/'));
+}
 
 bool contains(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -66,13 +68,16 @@ Status make_folder_of(const std::string& path, mode_t mode, const std::shared_pt
 
 }  // namespace
 
-Workspace::Workspace(std::shared_ptr<const UidLease> uid, Home home, std::shared_ptr<const Rules> rules,
-                     Folder folder)
+Workspace::Workspace(std::shared_ptr<const UidLease> uid, Home home, std::shared_ptr<const Rules> rules, Folder folder)
     : uid_(std::move(uid)), home_(std::move(home)), rules_(std::move(rules)), folder_(std::move(folder)) {}
 
-std::string Workspace::path() const { return home_.path() + kWorkInHome; }
+std::string Workspace::path() const {
+  return home_.path() + kWorkInHome;
+}
 
-std::optional<uid_t> Workspace::owner() const { return uid_ ? std::optional<uid_t>(uid_->uid()) : std::nullopt; }
+std::optional<uid_t> Workspace::owner() const {
+  return uid_ ? std::optional<uid_t>(uid_->uid()) : std::nullopt;
+}
 
 std::shared_ptr<const Workspace::Rules> Workspace::shared(Rules rules) {
   static std::mutex mutex;
@@ -151,7 +156,9 @@ bool Workspace::is_protected(const std::string& path) const {
   return tidy && contains(rules_->read_only, first_part(tidy.value()));
 }
 
-Result<std::string> Workspace::read(const std::string& path) const { return folder_.read(path, kFileBytes); }
+Result<std::string> Workspace::read(const std::string& path) const {
+  return folder_.read(path, kFileBytes);
+}
 
 Status Workspace::write(const std::string& path, const std::string& text) const {
   if (is_protected(path)) {
@@ -171,7 +178,9 @@ Status Workspace::put(const std::string& path, const std::string& text) const {
   return folder_.write(path, text, is_protected(path) ? std::nullopt : owner());
 }
 
-Result<FileEntry> Workspace::entry(const std::string& path) const { return folder_.entry(path); }
+Result<FileEntry> Workspace::entry(const std::string& path) const {
+  return folder_.entry(path);
+}
 
 Result<std::vector<FileEntry>> Workspace::files(const std::string& under) const {
   return folder_.files(under, rules_->most_files);
@@ -241,7 +250,8 @@ Status Workspace::within_limits() const {
   }
   if (bytes > rules_->bytes) {
     return Failure{"the workspace holds " + std::to_string(bytes >> 20) + " MB, the limit is " +
-                       std::to_string(rules_->bytes >> 20) + " MB", "limit"};
+                       std::to_string(rules_->bytes >> 20) + " MB",
+                   "limit"};
   }
   return ok();
 }

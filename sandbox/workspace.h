@@ -28,10 +28,10 @@ namespace khost::sandbox {
 inline constexpr const char* kWorkspaceInside = "/workspace";
 
 struct WorkspaceOptions {
-  std::string template_folder;               // copied; empty for none
-  std::map<std::string, std::string> files;  // written over it: path -> text
+  std::string template_folder;                                   // copied; empty for none
+  std::map<std::string, std::string> files;                      // written over it: path -> text
   std::vector<std::string> writable{"kernels", "model_new.py"};  // not protected; also what snapshot() takes
-  size_t bytes = 256ull << 20;               // of all files together, and again for /tmp
+  size_t bytes = 256ull << 20;                                   // of all files together, and again for /tmp
   size_t most_files = 4096;
 };
 
@@ -50,7 +50,7 @@ class Workspace {
   Result<std::string> read(const std::string& path) const;
   // Fails with code "protected" on what is read-only inside.
   Status write(const std::string& path, const std::string& text) const;
-  Status remove(const std::string& path) const;  // same rule
+  Status remove(const std::string& path) const;                        // same rule
   Status put(const std::string& path, const std::string& text) const;  // the host's own right, protected or not
   Result<FileEntry> entry(const std::string& path) const;
   Result<std::vector<FileEntry>> files(const std::string& under) const;

@@ -29,7 +29,7 @@ std::string base_folder() {
 
 // A folder of ours that nobody else may enter; one that another user put there before us is refused.
 Status make_private(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return system_failure("mkdir " + path);
   }
@@ -143,8 +143,7 @@ Result<Home> Home::make(size_t bytes, size_t most_files) {
     return system_failure("mkdir " + path);
   }
   if (geteuid() == 0) {
-    const std::string options =
-        "mode=0700,size=" + std::to_string(bytes) + ",nr_inodes=" + std::to_string(most_files);
+    const std::string options = "mode=0700,size=" + std::to_string(bytes) + ",nr_inodes=" + std::to_string(most_files);
     // where this is refused, the limits are those of an ordinary user's workspace
     mount("khost-workspace", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str());
   }
@@ -152,7 +151,9 @@ Result<Home> Home::make(size_t bytes, size_t most_files) {
 }
 
 // The number stands for the path, of which ten thousand would take a megabyte.
-std::string Home::path() const { return owner_folder().value() + "/" + std::to_string(number_); }
+std::string Home::path() const {
+  return owner_folder().value() + "/" + std::to_string(number_);
+}
 
 Home::~Home() {
   if (number_ != 0) {

@@ -91,7 +91,9 @@ void run_case(const LuaCase& lua_case) {
   CHECK(host.tasks().alive() == 0);
 }
 
-void run_current() { run_case(cases.at(current_case)); }
+void run_current() {
+  run_case(cases.at(current_case));
+}
 
 }  // namespace
 
@@ -115,6 +117,8 @@ void skip(const std::string& reason) {
   std::printf("skipped: %s\n", reason.c_str());
 }
 
-bool take_skip() { return std::exchange(skipped, false); }
+bool take_skip() {
+  return std::exchange(skipped, false);
+}
 
 }  // namespace khost::tests

@@ -24,7 +24,7 @@ Result<Accelerator*> load() {
   if (library == nullptr) {
     return Failure{std::string("device cuda: ") + dlerror(), "host"};
   }
-  using Make = Accelerator* (*)(std::string* why);
+  using Make = Accelerator* (*)(std::string * why);
   const auto make = reinterpret_cast<Make>(dlsym(library, "khost_trainer_accelerator"));
   if (make == nullptr) {
     return Failure{"device cuda: " + path + " is another version's", "host"};

@@ -27,12 +27,15 @@ uint64_t Policy::generate(std::vector<int32_t> prompt, GenerateOptions options, 
   return engine_->submit(std::move(prompt), std::move(options), std::move(done));
 }
 
-void Policy::cancel(uint64_t id) { engine_->cancel(id); }
+void Policy::cancel(uint64_t id) {
+  engine_->cancel(id);
+}
 
 Result<std::vector<float>> Policy::logprobs(const std::vector<int32_t>& tokens, double temperature) const {
   const int64_t count = static_cast<int64_t>(tokens.size());
   if (count < 1 || count > network_->weights.config.positions) {
-    return Failure{"logprobs: expected 1 to " + std::to_string(network_->weights.config.positions) + " tokens", "limit"};
+    return Failure{"logprobs: expected 1 to " + std::to_string(network_->weights.config.positions) + " tokens",
+                   "limit"};
   }
   at::Tensor ids = at::empty({1, count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
@@ -49,8 +52,9 @@ Result<std::vector<float>> Policy::logprobs(const std::vector<int32_t>& tokens, 
   const at::NoGradGuard no_grad;
   const ReadWeights reading(network_->gate);
   const at::Tensor hidden_NC = hidden_states(network_->weights, ids);
-  const TokenScores scores = score_tokens(hidden_NC.narrow(0, 0, count - 1), network_->weights.vocabulary_weight(),
-                                          ids.view({count}).narrow(0, 1, count - 1).to(hidden_NC.device()), temperature);
+  const TokenScores scores =
+      score_tokens(hidden_NC.narrow(0, 0, count - 1), network_->weights.vocabulary_weight(),
+                   ids.view({count}).narrow(0, 1, count - 1).to(hidden_NC.device()), temperature);
   const at::Tensor logp_N = scores.logp_N.cpu();
   std::copy_n(logp_N.const_data_ptr<float>(), count - 1, out.begin() + 1);
   return out;
@@ -61,8 +65,12 @@ uint64_t Policy::version() const {
   return network_->version;
 }
 
-int64_t Policy::end_token() const { return network_->weights.config.end_token; }
-int64_t Policy::positions() const { return network_->weights.config.positions; }
+int64_t Policy::end_token() const {
+  return network_->weights.config.end_token;
+}
+int64_t Policy::positions() const {
+  return network_->weights.config.positions;
+}
 
 uint64_t Policy::next_seed() {
   const std::lock_guard lock(mutex_);
@@ -79,6 +87,8 @@ void Policy::set_random_state(uint64_t state) {
   random_.state = state;
 }
 
-EngineStats Policy::stats() const { return engine_->stats(); }
+EngineStats Policy::stats() const {
+  return engine_->stats();
+}
 
 }  // namespace khost::trainer

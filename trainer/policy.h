@@ -22,9 +22,9 @@ struct GenerateOptions {
   int64_t max_tokens = 256;
   double temperature = 1;  // 0: greedy
   uint64_t seed = 0;
-  int64_t top_k = 0;       // draw among the k most likely tokens only; 0: all
-  double top_p = 1;        // draw among the fewest tokens that hold this share of the probability
-  std::vector<int32_t> stop = {};           // token ids that end a sequence; the one drawn is the last token
+  int64_t top_k = 0;                         // draw among the k most likely tokens only; 0: all
+  double top_p = 1;                          // draw among the fewest tokens that hold this share of the probability
+  std::vector<int32_t> stop = {};            // token ids that end a sequence; the one drawn is the last token
   std::vector<std::string> stop_texts = {};  // texts that end it where they are complete; need a tokenizer
 };
 
@@ -33,9 +33,9 @@ struct Completion {
   // Of each drawn token, under the temperature it was drawn with, over the whole vocabulary also where top_k or top_p
   // left only a part of it: so the trainer's recomputed numbers compare.
   std::vector<float> logprobs;
-  std::string finish;           // stop | length
-  int64_t text_bytes = -1;      // of the decoded text before the stop text that was met; -1: none was
-  uint64_t version = 0;         // of the weights that drew it
+  std::string finish;       // stop | length
+  int64_t text_bytes = -1;  // of the decoded text before the stop text that was met; -1: none was
+  uint64_t version = 0;     // of the weights that drew it
 };
 
 struct EngineOptions {
@@ -43,7 +43,7 @@ struct EngineOptions {
   int64_t positions = 0;        // longest sequence; 0: the model's
   int64_t prompt_tokens = 512;  // prompt tokens read in one step
   std::string lease_path;       // taken shared around every step; empty: none
-  std::string dtype;            // bf16: draw with weights rounded to it while training keeps fp32; empty: as the network
+  std::string dtype;  // bf16: draw with weights rounded to it while training keeps fp32; empty: as the network
 };
 
 struct EngineStats {

@@ -14,11 +14,15 @@ namespace {
 
 constexpr uint64_t kRankStride = 0xd1b54a32d192ed03ULL;
 
-Failure bad(const std::string& message) { return Failure{message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{message, "bad_input"};
+}
 
 }  // namespace
 
-void set_threads(int count) { at::set_num_threads(count); }
+void set_threads(int count) {
+  at::set_num_threads(count);
+}
 
 Trainer::Trainer(TrainerSpec spec, Role role, std::unique_ptr<Network> network)
     : spec_(std::move(spec)),
@@ -117,8 +121,14 @@ Result<std::shared_ptr<Policy>> Trainer::policy() {
   return policy_;
 }
 
-int64_t Trainer::steps() const { return optimizer_->state().steps; }
-int64_t Trainer::parameters() const { return network_->weights.flat.numel(); }
-const ModelConfig& Trainer::config() const { return network_->weights.config; }
+int64_t Trainer::steps() const {
+  return optimizer_->state().steps;
+}
+int64_t Trainer::parameters() const {
+  return network_->weights.flat.numel();
+}
+const ModelConfig& Trainer::config() const {
+  return network_->weights.config;
+}
 
 }  // namespace khost::trainer

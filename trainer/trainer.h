@@ -27,16 +27,16 @@ class Optimizer;
 class Ranks;
 
 struct TrainerSpec {
-  std::string model;                  // directory with config.json and safetensors; empty: a fresh `config`
+  std::string model;  // directory with config.json and safetensors; empty: a fresh `config`
   std::optional<ModelConfig> config;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: the directory's, if it has one
   OptimizerOptions optimizer;
   EngineOptions engine;
   uint64_t seed = 0;
-  std::string lease_path;             // taken shared around every micro-batch and every step of the engine
-  std::string dtype = "fp32";         // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
-  std::string device = "cpu";        // cpu | cuda
-  bool recompute = false;             // layers again in the backward pass: less memory, a third more time
+  std::string lease_path;      // taken shared around every micro-batch and every step of the engine
+  std::string dtype = "fp32";  // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
+  std::string device = "cpu";  // cpu | cuda
+  bool recompute = false;      // layers again in the backward pass: less memory, a third more time
 };
 
 // Threads that tensor work may use, for the whole program.

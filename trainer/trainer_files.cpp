@@ -62,7 +62,8 @@ Result<Json> Trainer::load(const std::string& directory) {
     return read.failure();
   }
   const Json& state = read.value();
-  const Result<std::shared_ptr<Policy>> own = role_ == Role::actor ? policy() : Result<std::shared_ptr<Policy>>(nullptr);
+  const Result<std::shared_ptr<Policy>> own =
+      role_ == Role::actor ? policy() : Result<std::shared_ptr<Policy>>(nullptr);
   const std::lock_guard lock(mutex_);
   Status loaded = ok();
   network_->gate.write([&] {
@@ -70,9 +71,10 @@ Result<Json> Trainer::load(const std::string& directory) {
     if (!loaded) {
       return;
     }
-    loaded = optimizer_->load(network_->weights, directory + "/optimizer.safetensors",
-                              {state.value("steps", int64_t{0}), state.value("skipped_nonfinite", state.value("skipped", int64_t{0})),
-                               state.value("skipped_spike", int64_t{0}), state.value("norm_mean", 0.0)});
+    loaded = optimizer_->load(
+        network_->weights, directory + "/optimizer.safetensors",
+        {state.value("steps", int64_t{0}), state.value("skipped_nonfinite", state.value("skipped", int64_t{0})),
+         state.value("skipped_spike", int64_t{0}), state.value("norm_mean", 0.0)});
     network_->version = std::max(network_->version, state.value("version", uint64_t{0})) + 1;
   });
   if (!loaded) {

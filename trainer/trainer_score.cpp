@@ -9,7 +9,9 @@
 namespace khost::trainer {
 namespace {
 
-Failure bad(const std::string& message) { return Failure{message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{message, "bad_input"};
+}
 
 }  // namespace
 
@@ -36,8 +38,9 @@ Status Trainer::fill(Batch& batch, Column column) {
     lease->hold([&] {
       const Pass pass = make_pass(batch, part, w);
       const at::Tensor hidden_NC = hidden_states(w, pass.sequences).index_select(0, pass.rows_N);
-      const at::Tensor out_N = value ? values(w, hidden_NC)
-                                     : score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature()).logp_N;
+      const at::Tensor out_N =
+          value ? values(w, hidden_NC)
+                : score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature()).logp_N;
       scatter(out_N, pass.places, filled);
     });
   }

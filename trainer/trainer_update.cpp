@@ -18,7 +18,9 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Failure bad(const std::string& message) { return Failure{message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{message, "bad_input"};
+}
 
 double weighted_sum(const std::vector<float>& values, const std::vector<float>& weights) {
   double sum = 0;

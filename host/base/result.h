@@ -35,6 +35,8 @@ class [[nodiscard]] Result {
 };
 
 using Status = Result<std::monostate>;
-inline Status ok() { return Status(std::monostate{}); }
+inline Status ok() {
+  return Status(std::monostate{});
+}
 
 }  // namespace khost

@@ -47,8 +47,7 @@ void add_block(Hash& hash, const unsigned char* block) {
 }  // namespace
 
 std::string sha256_hex(std::string_view bytes) {
-  Hash hash = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  Hash hash = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   std::size_t done = 0;
   for (; bytes.size() - done >= 64; done += 64) {

@@ -12,7 +12,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Failure bad(const std::string& message) { return Failure{message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{message, "bad_input"};
+}
 
 std::string join(const std::string& prefix, const std::string& key) {
   return prefix.empty() ? key : prefix + "." + key;
@@ -130,8 +132,8 @@ class Merge {
   Config take() { return std::move(config_); }
 
  private:
-  Status table(const TomlDocument& document, const Json& value, const std::string& prefix,
-               const std::string& file, Unknown unknown) {
+  Status table(const TomlDocument& document, const Json& value, const std::string& prefix, const std::string& file,
+               Unknown unknown) {
     for (const auto& [key, child] : value.items()) {
       std::string name = join(prefix, key);
       auto found = document.lines.find(name);

@@ -9,10 +9,10 @@ namespace khost {
 
 namespace {
 
-const std::map<std::string, Field::Kind> kKinds = {
-    {"number", Field::Kind::number}, {"integer", Field::Kind::integer}, {"text", Field::Kind::text},
-    {"choice", Field::Kind::choice}, {"flag", Field::Kind::flag},       {"list", Field::Kind::list},
-    {"group", Field::Kind::group}};
+const std::map<std::string, Field::Kind> kKinds = {{"number", Field::Kind::number}, {"integer", Field::Kind::integer},
+                                                   {"text", Field::Kind::text},     {"choice", Field::Kind::choice},
+                                                   {"flag", Field::Kind::flag},     {"list", Field::Kind::list},
+                                                   {"group", Field::Kind::group}};
 
 Failure wrong(const std::string& name, const std::string& what) {
   return Failure{"schema field '" + name + "' " + what, "bad_input"};
@@ -119,9 +119,8 @@ std::string check_field(const Field& field, const Json& value) {
   }
   if (!fits) {
     static const std::map<Field::Kind, std::string> words = {
-        {Field::Kind::number, "a number"}, {Field::Kind::integer, "a whole number"},
-        {Field::Kind::text, "text"},       {Field::Kind::choice, "text"},
-        {Field::Kind::flag, "a flag (true or false)"}, {Field::Kind::list, "a list"},
+        {Field::Kind::number, "a number"}, {Field::Kind::integer, "a whole number"},      {Field::Kind::text, "text"},
+        {Field::Kind::choice, "text"},     {Field::Kind::flag, "a flag (true or false)"}, {Field::Kind::list, "a list"},
         {Field::Kind::group, "a table"}};
     return "must be " + words.at(field.kind) + ", got " + type_word(value) + " " + value.dump();
   }

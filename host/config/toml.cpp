@@ -62,8 +62,7 @@ Result<TomlDocument> parse_toml(const std::string& text, const std::string& name
     return document;
   } catch (const toml::parse_error& error) {
     auto where = error.source().begin;
-    return Failure{name + ":" + std::to_string(where.line) + ": " + std::string(error.description()),
-                   "bad_input"};
+    return Failure{name + ":" + std::to_string(where.line) + ": " + std::string(error.description()), "bad_input"};
   }
 }
 

@@ -39,7 +39,9 @@ std::string field_text(const Json& value) {
 
 }  // namespace
 
-std::string level_name(Level level) { return kLevels[static_cast<int>(level)]; }
+std::string level_name(Level level) {
+  return kLevels[static_cast<int>(level)];
+}
 
 Result<Level> parse_level(const std::string& name) {
   for (int i = 0; i < 4; ++i) {
@@ -47,12 +49,14 @@ Result<Level> parse_level(const std::string& name) {
       return static_cast<Level>(i);
     }
   }
-  return Failure{"unknown log level '" + name + "'; did you mean '" +
-                     nearest(name, {"debug", "info", "warn", "error"}) + "'?",
-                 "bad_input"};
+  return Failure{
+      "unknown log level '" + name + "'; did you mean '" + nearest(name, {"debug", "info", "warn", "error"}) + "'?",
+      "bad_input"};
 }
 
-std::string dump_json(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump_json(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string format_line(double time_s, Level level, const std::string& event, const Json& fields, bool colour) {
   static const char* const colours[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
@@ -74,13 +78,10 @@ std::string format_line(double time_s, Level level, const std::string& event, co
 }
 
 Log::Clock Log::wall_clock() {
-  return [] {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  };
+  return [] { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); };
 }
 
-Log::Log(std::shared_ptr<Terminal> terminal, Clock clock)
-    : terminal_(std::move(terminal)), clock_(std::move(clock)) {}
+Log::Log(std::shared_ptr<Terminal> terminal, Clock clock) : terminal_(std::move(terminal)), clock_(std::move(clock)) {}
 
 Log::~Log() {
   if (file_ >= 0) {
@@ -121,8 +122,8 @@ void Log::write(Level level, const std::string& event, const Json& fields) {
   if (file_ >= 0) {
     char time[48];
     snprintf(time, sizeof time, "%.3f", now);
-    std::string line = std::string("{\"time_s\":") + time + ",\"level\":\"" + level_name(level) +
-                       "\",\"event\":" + dump_json(event);
+    std::string line =
+        std::string("{\"time_s\":") + time + ",\"level\":\"" + level_name(level) + "\",\"event\":" + dump_json(event);
     if (fields.is_object() && !fields.empty()) {
       line += "," + dump_json(fields).substr(1);
     } else {

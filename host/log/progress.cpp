@@ -35,9 +35,7 @@ Progress::Progress(std::shared_ptr<Terminal> terminal, Clock clock)
     : terminal_(std::move(terminal)), clock_(std::move(clock)) {}
 
 Progress::Clock Progress::steady_clock() {
-  return [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  };
+  return [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
 }
 
 std::shared_ptr<Bar> Progress::begin(std::string title, std::optional<int64_t> total) {
@@ -86,7 +84,9 @@ void Progress::finished(Bar& bar, const std::string& line) {
 Bar::Bar(std::shared_ptr<Progress> progress, std::string title, std::optional<int64_t> total)
     : progress_(std::move(progress)), title_(std::move(title)), total_(total) {}
 
-Bar::~Bar() { finish(); }
+Bar::~Bar() {
+  finish();
+}
 
 void Bar::add(int64_t n, const Json& fields) {
   std::lock_guard lock(progress_->mutex_);

@@ -45,8 +45,12 @@ std::string varint(uint64_t value) {
 
 // A field's key is its number and how its value is encoded.
 enum Wire { kVarint = 0, kDouble = 1, kBytes = 2, kFloat = 5 };
-std::string key(int field, Wire wire) { return varint(static_cast<uint64_t>(field) << 3 | wire); }
-std::string bytes(int field, const std::string& value) { return key(field, kBytes) + varint(value.size()) + value; }
+std::string key(int field, Wire wire) {
+  return varint(static_cast<uint64_t>(field) << 3 | wire);
+}
+std::string bytes(int field, const std::string& value) {
+  return key(field, kBytes) + varint(value.size()) + value;
+}
 
 // Event: wall_time = 1, step = 2, file_version = 3, summary = 5. Summary: value = 1. Value: tag = 1, simple_value = 2.
 std::string event(double time_s, int64_t step) {
@@ -87,7 +91,9 @@ Result<std::unique_ptr<EventWriter>> EventWriter::create(const std::string& fold
   return writer;
 }
 
-EventWriter::~EventWriter() { close(file_); }
+EventWriter::~EventWriter() {
+  close(file_);
+}
 
 void EventWriter::scalar(const std::string& name, double value, int64_t step, double time_s) {
   std::string point = bytes(1, name) + key(2, kFloat) + raw(static_cast<float>(value));

@@ -24,7 +24,9 @@ TerminalOptions inspect_terminal(int fd) {
   return options;
 }
 
-Terminal::~Terminal() { erase(); }
+Terminal::~Terminal() {
+  erase();
+}
 
 void Terminal::line_to(int fd, const std::string& text) {
   std::lock_guard lock(mutex_);

@@ -11,7 +11,7 @@ namespace khost {
 
 struct TerminalOptions {
   int fd = 2;
-  bool live = false;    // a terminal that understands cursor movement: the live block is drawn
+  bool live = false;  // a terminal that understands cursor movement: the live block is drawn
   bool colour = false;
   int columns = 80;
 };

@@ -31,8 +31,7 @@ void add(lua_State* L, std::initializer_list<Definition> definitions) {
   }
 }
 
-void make_metatable(lua_State* L, const char* name, lua_CFunction collect,
-                    std::initializer_list<Definition> methods) {
+void make_metatable(lua_State* L, const char* name, lua_CFunction collect, std::initializer_list<Definition> methods) {
   luaL_newmetatable(L, name);
   lua_pushcfunction(L, collect);
   lua_setfield(L, -2, "__gc");

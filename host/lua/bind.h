@@ -119,13 +119,14 @@ constexpr Definition def(const char* name) {
 }
 
 // A function on the bare Lua C API, for what the binder cannot say.
-inline Definition raw(const char* name, lua_CFunction function) { return {name, function, false}; }
+inline Definition raw(const char* name, lua_CFunction function) {
+  return {name, function, false};
+}
 
 // Adds functions to the table on top of the stack; waiting ones behind the shim that raises on cancellation.
 void add(lua_State* L, std::initializer_list<Definition> definitions);
 
-void make_metatable(lua_State* L, const char* name, lua_CFunction collect,
-                    std::initializer_list<Definition> methods);
+void make_metatable(lua_State* L, const char* name, lua_CFunction collect, std::initializer_list<Definition> methods);
 
 template <Class T>
 void add_class(lua_State* L, std::initializer_list<Definition> methods) {

@@ -118,7 +118,9 @@ std::string Codec<std::string>::get(lua_State* L, int i) {
   return {data, size};
 }
 
-Json Codec<Json>::get(lua_State* L, int i) { return read_json(L, i, 0); }
+Json Codec<Json>::get(lua_State* L, int i) {
+  return read_json(L, i, 0);
+}
 
 void Codec<Json>::push(lua_State* L, const Json& value) {
   luaL_checkstack(L, 6, "plain data");
@@ -177,7 +179,9 @@ Function::Function(lua_State* L, int i) {
   });
 }
 
-void Function::push(lua_State* L) const { lua_rawgeti(L, LUA_REGISTRYINDEX, *reference_); }
+void Function::push(lua_State* L) const {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, *reference_);
+}
 
 Result<Json> Function::call(lua_State* L, const std::vector<Json>& arguments) const {
   luaL_checkstack(L, static_cast<int>(arguments.size()) + 4, "call");

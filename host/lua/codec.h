@@ -44,19 +44,23 @@ struct Codec;
 template <class S, class M>
 struct Field {
   const char* name;
-  M S::* member;
+  M S::*member;
 };
 
 template <class S, class M>
-constexpr Field<S, M> field(const char* name, M S::* member) {
+constexpr Field<S, M> field(const char* name, M S::*member) {
   return {name, member};
 }
 
 template <class T>
-concept Struct = requires { fields(Tag<T>{}); };
+concept Struct = requires {
+  fields(Tag<T>{});
+};
 
 template <class T>
-concept Class = requires { class_name(Tag<T>{}); };
+concept Class = requires {
+  class_name(Tag<T>{});
+};
 
 template <>
 struct Codec<bool> {
@@ -79,8 +83,8 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, b
       if constexpr (sizeof(T) < sizeof(int64_t)) {
         using Limits = std::numeric_limits<T>;
         if (value < Limits::min() || value > Limits::max()) {
-          raise_expected(L, i, "whole number between " + std::to_string(Limits::min()) + " and " +
-                                   std::to_string(Limits::max()));
+          raise_expected(
+              L, i, "whole number between " + std::to_string(Limits::min()) + " and " + std::to_string(Limits::max()));
         }
       } else if (std::is_unsigned_v<T> && value < 0) {
         raise_expected(L, i, "whole number of at least 0");
@@ -205,8 +209,7 @@ struct Codec<S> {
     lua_newtable(L);
     std::apply(
         [&](const auto&... f) {
-          ((Codec<std::decay_t<decltype(value.*f.member)>>::push(L, value.*f.member),
-            lua_setfield(L, -2, f.name)),
+          ((Codec<std::decay_t<decltype(value.*f.member)>>::push(L, value.*f.member), lua_setfield(L, -2, f.name)),
            ...);
         },
         fields(Tag<S>{}));

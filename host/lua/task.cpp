@@ -304,7 +304,9 @@ std::string Tasks::trace(uint64_t id) const {
   return text;
 }
 
-bool Tasks::deadlocked() const { return !tasks_.empty() && posted_ == 0 && parked_ == tasks_.size(); }
+bool Tasks::deadlocked() const {
+  return !tasks_.empty() && posted_ == 0 && parked_ == tasks_.size();
+}
 
 std::string Tasks::deadlock_report() const {
   std::string text = "deadlock: every task waits for another\n";

@@ -126,9 +126,7 @@ class Resume {
     });
   }
   // Called on the VM's thread when the task is cancelled while it waits.
-  void on_cancel(std::function<void()> clean_up) const {
-    state_->tasks.on_cancel(state_->ticket, std::move(clean_up));
-  }
+  void on_cancel(std::function<void()> clean_up) const { state_->tasks.on_cancel(state_->ticket, std::move(clean_up)); }
 
  private:
   // Not copyable: its death is an answer, and only the last holder may give it.

@@ -12,7 +12,8 @@ namespace {
 constexpr int kInstructionsPerLook = 10000;
 
 // What scripts may not have: the C interface, the file system behind our back, wall clocks and unseeded draws.
-constexpr const char* kWithheld[] = {"dofile", "loadfile", "load", "loadstring", "module", "newproxy", "collectgarbage"};
+constexpr const char* kWithheld[] = {"dofile", "loadfile", "load",          "loadstring",
+                                     "module", "newproxy", "collectgarbage"};
 
 // Loads modules from files. `khost.x` is native; everything else lies under scripts/ or under the root. Each
 // loader keeps its own table of loaded modules, which is what makes a reload a new whole.
@@ -268,7 +269,9 @@ Vm::Vm(VmOptions options) : options_(std::move(options)) {
   lua_setfield(L, LUA_REGISTRYINDEX, "khost.loaders");
 }
 
-Vm::~Vm() { lua_close(state_); }
+Vm::~Vm() {
+  lua_close(state_);
+}
 
 void Vm::preload(const char* name, lua_CFunction open) {
   lua_getfield(state_, LUA_REGISTRYINDEX, "khost.natives");

@@ -10,9 +10,9 @@
 namespace khost::lua {
 
 struct VmOptions {
-  std::string root;                      // scripts/ and recipes/ lie here
-  size_t memory_bytes = size_t{4} << 30; // an allocation of a script beyond it raises "not enough memory" there
-  double longest_run_s = 10;             // a task that runs longer without waiting is stopped by an error
+  std::string root;                       // scripts/ and recipes/ lie here
+  size_t memory_bytes = size_t{4} << 30;  // an allocation of a script beyond it raises "not enough memory" there
+  double longest_run_s = 10;              // a task that runs longer without waiting is stopped by an error
 };
 
 class Vm {
@@ -43,7 +43,7 @@ class Vm {
   lua_State* state_ = nullptr;
   bool limited_ = false;
   bool refused_ = false;  // an allocation, since the last full collection
-  int overruns_ = 0;  // of the present run
+  int overruns_ = 0;      // of the present run
   std::chrono::steady_clock::time_point deadline_;
 };
 

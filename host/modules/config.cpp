@@ -109,7 +109,9 @@ struct Codec<Loaded> {
 
 namespace {
 
-std::string preset_folder(lua_State* L) { return host_of(L).root() + "/recipes/presets"; }
+std::string preset_folder(lua_State* L) {
+  return host_of(L).root() + "/recipes/presets";
+}
 
 Result<Loaded> load(lua_State* L, LoadOptions options) {
   ConfigRequest request;
@@ -153,14 +155,18 @@ Json get(Json config, std::string name, Json standard) {
   return found ? *found : standard;
 }
 
-Json plain(Json config) { return config; }
+Json plain(Json config) {
+  return config;
+}
 
 Result<Json> parse(std::string text, std::optional<std::string> name) {
   auto document = parse_toml(text, name.value_or("text"));
   return document ? Result<Json>(std::move(document).value().value) : document.failure();
 }
 
-std::vector<std::string> presets(lua_State* L) { return preset_names(preset_folder(L)); }
+std::vector<std::string> presets(lua_State* L) {
+  return preset_names(preset_folder(L));
+}
 
 Json checked(Json field) {
   auto schema = parse_schema(Json{{"field", field}});
@@ -190,13 +196,27 @@ Json describe(const char* kind, FieldOptions options) {
   return checked(out);
 }
 
-Json number(FieldOptions options) { return describe("number", std::move(options)); }
-Json integer(FieldOptions options) { return describe("integer", std::move(options)); }
-Json text(FieldOptions options) { return describe("text", std::move(options)); }
-Json choice(FieldOptions options) { return describe("choice", std::move(options)); }
-Json flag(FieldOptions options) { return describe("flag", std::move(options)); }
-Json list(FieldOptions options) { return describe("list", std::move(options)); }
-Json group(Json fields) { return checked({{"kind", "group"}, {"fields", std::move(fields)}}); }
+Json number(FieldOptions options) {
+  return describe("number", std::move(options));
+}
+Json integer(FieldOptions options) {
+  return describe("integer", std::move(options));
+}
+Json text(FieldOptions options) {
+  return describe("text", std::move(options));
+}
+Json choice(FieldOptions options) {
+  return describe("choice", std::move(options));
+}
+Json flag(FieldOptions options) {
+  return describe("flag", std::move(options));
+}
+Json list(FieldOptions options) {
+  return describe("list", std::move(options));
+}
+Json group(Json fields) {
+  return checked({{"kind", "group"}, {"fields", std::move(fields)}});
+}
 
 Json schema(Json fields) {
   auto parsed = parse_schema(fields);
@@ -217,8 +237,8 @@ void open_config(lua_State* L) {
   lua_newtable(L);
   add(L, {def<load>("load"), def<get>("get"), def<plain>("plain"), raw("show", show), def<diff_config>("diff"),
           def<parse>("parse"), def<presets>("presets"), def<nearest>("nearest"), def<number>("number"),
-          def<integer>("integer"), def<text>("text"), def<choice>("choice"), def<flag>("flag"),
-          def<list>("list"), def<group>("group"), def<schema>("schema")});
+          def<integer>("integer"), def<text>("text"), def<choice>("choice"), def<flag>("flag"), def<list>("list"),
+          def<group>("group"), def<schema>("schema")});
 }
 
 }  // namespace khost::modules

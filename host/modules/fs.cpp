@@ -18,7 +18,9 @@
 
 namespace khost {
 
-constexpr const char* class_name(lua::Tag<Hold>) { return "Hold"; }
+constexpr const char* class_name(lua::Tag<Hold>) {
+  return "Hold";
+}
 
 }  // namespace khost
 
@@ -139,22 +141,32 @@ Result<std::shared_ptr<Hold>> hold(std::string path) {
   return taken ? Result<std::shared_ptr<Hold>>(std::make_shared<Hold>(std::move(*taken))) : taken.failure();
 }
 
-void release(std::shared_ptr<Hold> held) { *held = Hold(); }
+void release(std::shared_ptr<Hold> held) {
+  *held = Hold();
+}
 
-std::string sha256(std::string text) { return sha256_hex(text); }
-std::string root(lua_State* L) { return Host::of(L).root(); }
-std::string build_dir(lua_State* L) { return Host::of(L).build_dir(); }
-void print_error(std::string text) { std::fputs(text.c_str(), stderr); }
+std::string sha256(std::string text) {
+  return sha256_hex(text);
+}
+std::string root(lua_State* L) {
+  return Host::of(L).root();
+}
+std::string build_dir(lua_State* L) {
+  return Host::of(L).build_dir();
+}
+void print_error(std::string text) {
+  std::fputs(text.c_str(), stderr);
+}
 
 }  // namespace
 
 void open_fs(lua_State* L) {
   lua::add_class<Hold>(L, {lua::def<release>("release")});
   lua_newtable(L);
-  lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"),
-               lua::def<exists>("exists"), lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"),
-               lua::def<absolute>("absolute"), lua::def<environment>("env"), lua::def<glob_paths>("glob"),
-               lua::def<hold>("hold"), lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
+  lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"), lua::def<exists>("exists"),
+               lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
+               lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
+               lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
                lua::def<print_error>("eprint")});
 }
 

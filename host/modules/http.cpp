@@ -177,7 +177,9 @@ Failure failure_of(CURLcode code, const HttpRequest& request, const char* detail
   }
 }
 
-long milliseconds(double seconds) { return std::max(1L, static_cast<long>(std::min(seconds, 1e6) * 1000)); }
+long milliseconds(double seconds) {
+  return std::max(1L, static_cast<long>(std::min(seconds, 1e6) * 1000));
+}
 
 void set_up(CURL* easy, const HttpRequest& request, curl_slist* headers, Transfer& transfer, char* error) {
   static const std::string direct = without_proxy();
@@ -260,7 +262,9 @@ Result<HttpAnswer> perform(const HttpRequest& request, Cancel& cancel) {
   return std::move(transfer.answer);
 }
 
-bool has_line_end(const std::string& text) { return text.find_first_of("\r\n") != std::string::npos; }
+bool has_line_end(const std::string& text) {
+  return text.find_first_of("\r\n") != std::string::npos;
+}
 
 void request(Resume<HttpAnswer> done, HttpRequest wanted) {
   if (wanted.url.empty()) {

@@ -56,7 +56,8 @@ constexpr auto fields(Tag<OpenOptions>) {
 // started again by the next request; what was in flight is answered with code "gone".
 class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
  public:
-  JudgeProcess(Host& host, OpenOptions options) : host_(host), options_(std::move(options)), out_(host.io()), in_(host.io()) {}
+  JudgeProcess(Host& host, OpenOptions options)
+      : host_(host), options_(std::move(options)), out_(host.io()), in_(host.io()) {}
   ~JudgeProcess() { stop(); }
 
   void request(Resume<Json> done, Json body) {
@@ -108,13 +109,23 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     const std::string program = host_.build_dir() + "/khost-judge";
-    const std::vector<std::string> words = {program,          "--python", options_.python,
-                                            "--root",         host_.root(), "--lease",
-                                            host_.lease_path(), "--jobs", std::to_string(options_.jobs),
-                                            "--host",         std::to_string(::getpid()),
-                                            "--memory-mb",    std::to_string(options_.limits.memory_mb),
-                                            "--processes",    std::to_string(options_.limits.processes),
-                                            "--tmp-mb",       std::to_string(options_.limits.tmp_mb)};
+    const std::vector<std::string> words = {program,
+                                            "--python",
+                                            options_.python,
+                                            "--root",
+                                            host_.root(),
+                                            "--lease",
+                                            host_.lease_path(),
+                                            "--jobs",
+                                            std::to_string(options_.jobs),
+                                            "--host",
+                                            std::to_string(::getpid()),
+                                            "--memory-mb",
+                                            std::to_string(options_.limits.memory_mb),
+                                            "--processes",
+                                            std::to_string(options_.limits.processes),
+                                            "--tmp-mb",
+                                            std::to_string(options_.limits.tmp_mb)};
     std::vector<char*> argv;
     for (const std::string& word : words) {
       argv.push_back(const_cast<char*>(word.c_str()));
@@ -212,7 +223,9 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
   uint32_t size_ = 0;
   std::string body_;
 };
-constexpr const char* class_name(Tag<JudgeProcess>) { return "Judge"; }
+constexpr const char* class_name(Tag<JudgeProcess>) {
+  return "Judge";
+}
 
 Result<std::shared_ptr<JudgeProcess>> open(lua_State* L, OpenOptions options) {
   if (options.python.empty()) {
@@ -240,7 +253,9 @@ void request(Resume<Json> done, std::shared_ptr<JudgeProcess> judge, std::string
   judge->request(std::move(done), std::move(body));
 }
 
-void close(std::shared_ptr<JudgeProcess> judge) { judge->stop(); }
+void close(std::shared_ptr<JudgeProcess> judge) {
+  judge->stop();
+}
 
 }  // namespace
 

@@ -13,7 +13,9 @@ namespace {
 struct Logger {
   Json fields;
 };
-constexpr const char* class_name(Tag<Logger>) { return "Logger"; }
+constexpr const char* class_name(Tag<Logger>) {
+  return "Logger";
+}
 
 struct LogOptions {
   std::optional<std::string> folder;
@@ -45,7 +47,9 @@ void logger_event(std::shared_ptr<Logger> logger, std::string name, Json values)
   process_log().write(level, name, all);
 }
 
-std::shared_ptr<Logger> with(Json values) { return std::make_shared<Logger>(Logger{named(std::move(values))}); }
+std::shared_ptr<Logger> with(Json values) {
+  return std::make_shared<Logger>(Logger{named(std::move(values))});
+}
 
 Status open(LogOptions options) {
   if (options.level) {
@@ -58,7 +62,9 @@ Status open(LogOptions options) {
   return options.folder ? process_log().open(*options.folder) : ok();
 }
 
-void metric(std::string name, double value, int64_t step) { process_log().metric(name, value, step); }
+void metric(std::string name, double value, int64_t step) {
+  process_log().metric(name, value, step);
+}
 
 void print(std::string text) {
   fflush(stdout);
@@ -77,8 +83,8 @@ void open_log(lua_State* L) {
                         def<logger_event<Level::warn>>("warn"), def<logger_event<Level::error>>("error")});
   lua_newtable(L);
   add(L, {def<open>("open"), def<event<Level::debug>>("debug"), def<event<Level::info>>("info"),
-          def<event<Level::warn>>("warn"), def<event<Level::error>>("error"), def<with>("with"),
-          def<metric>("metric"), def<print>("print")});
+          def<event<Level::warn>>("warn"), def<event<Level::error>>("error"), def<with>("with"), def<metric>("metric"),
+          def<print>("print")});
 }
 
 }  // namespace khost::modules

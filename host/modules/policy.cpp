@@ -61,12 +61,16 @@ constexpr auto fields(Tag<GenerateTable>) {
 struct SpecialTable {
   bool special = false;
 };
-constexpr auto fields(Tag<SpecialTable>) { return std::tuple(field("special", &SpecialTable::special)); }
+constexpr auto fields(Tag<SpecialTable>) {
+  return std::tuple(field("special", &SpecialTable::special));
+}
 
 struct LogprobsTable {
   double temperature = 1;
 };
-constexpr auto fields(Tag<LogprobsTable>) { return std::tuple(field("temperature", &LogprobsTable::temperature)); }
+constexpr auto fields(Tag<LogprobsTable>) {
+  return std::tuple(field("temperature", &LogprobsTable::temperature));
+}
 
 struct CompletionTable {
   std::optional<std::string> text;
@@ -81,7 +85,9 @@ constexpr auto fields(Tag<CompletionTable>) {
                     field("version", &CompletionTable::version));
 }
 
-trainer::Special special_of(bool parse) { return parse ? trainer::Special::parse : trainer::Special::plain; }
+trainer::Special special_of(bool parse) {
+  return parse ? trainer::Special::parse : trainer::Special::plain;
+}
 
 const trainer::Tokenizer& tokenizer_of(const PolicyPtr& policy) {
   if (policy->tokenizer() == nullptr) {
@@ -164,22 +170,23 @@ void generate_many(Resume<R> done, const PolicyPtr& policy, const std::vector<in
   for (size_t i = 0; i < count; ++i) {
     trainer::GenerateOptions own = options;
     own.seed = count == 1 ? options.seed : seeds.next();
-    const uint64_t id = policy->generate(prompt, own, [gathering, policy, finish, i](Result<trainer::Completion> result) {
-      const std::lock_guard lock(gathering->mutex);
-      if (!gathering->done) {
-        return;
-      }
-      if (!result) {
-        gathering->done->fail(result.failure());
-        gathering->done.reset();
-        return;
-      }
-      gathering->completions[i] = to_table(policy, std::move(result).value());
-      if (--gathering->missing == 0) {
-        (*gathering->done)(finish(std::move(gathering->completions)));
-        gathering->done.reset();
-      }
-    });
+    const uint64_t id =
+        policy->generate(prompt, own, [gathering, policy, finish, i](Result<trainer::Completion> result) {
+          const std::lock_guard lock(gathering->mutex);
+          if (!gathering->done) {
+            return;
+          }
+          if (!result) {
+            gathering->done->fail(result.failure());
+            gathering->done.reset();
+            return;
+          }
+          gathering->completions[i] = to_table(policy, std::move(result).value());
+          if (--gathering->missing == 0) {
+            (*gathering->done)(finish(std::move(gathering->completions)));
+            gathering->done.reset();
+          }
+        });
     gathering->requests.push_back(id);
   }
   done.on_cancel([gathering, policy] {
@@ -223,9 +230,15 @@ std::optional<int32_t> special_id(const trainer::Tokenizer& tokenizer, const std
   const int32_t id = tokenizer.special_id(text);
   return id < 0 ? std::nullopt : std::optional(id);
 }
-std::optional<int32_t> special(PolicyPtr policy, std::string text) { return special_id(tokenizer_of(policy), text); }
-uint64_t version(PolicyPtr policy) { return policy->version(); }
-int64_t positions(PolicyPtr policy) { return policy->positions(); }
+std::optional<int32_t> special(PolicyPtr policy, std::string text) {
+  return special_id(tokenizer_of(policy), text);
+}
+uint64_t version(PolicyPtr policy) {
+  return policy->version();
+}
+int64_t positions(PolicyPtr policy) {
+  return policy->positions();
+}
 std::optional<int64_t> end_token(PolicyPtr policy) {
   return policy->end_token() < 0 ? std::nullopt : std::optional(policy->end_token());
 }
@@ -233,9 +246,12 @@ std::optional<int64_t> end_token(PolicyPtr policy) {
 std::map<std::string, double> stats(PolicyPtr policy) {
   const trainer::EngineStats s = policy->stats();
   const auto drawn = static_cast<double>(s.drawn_tokens);
-  return {{"requests", static_cast<double>(s.requests)}, {"steps", static_cast<double>(s.steps)},
-          {"drawn_tokens", drawn},                       {"prompt_tokens", static_cast<double>(s.prompt_tokens)},
-          {"busy_s", s.busy_s},                          {"reused_tokens", static_cast<double>(s.reused_tokens)},
+  return {{"requests", static_cast<double>(s.requests)},
+          {"steps", static_cast<double>(s.steps)},
+          {"drawn_tokens", drawn},
+          {"prompt_tokens", static_cast<double>(s.prompt_tokens)},
+          {"busy_s", s.busy_s},
+          {"reused_tokens", static_cast<double>(s.reused_tokens)},
           {"tokens_per_s", s.busy_s > 0 ? drawn / s.busy_s : 0}};
 }
 
@@ -245,8 +261,12 @@ std::vector<int32_t> tokenizer_encode(TokenizerPtr tokenizer, std::string text, 
 std::string tokenizer_decode(TokenizerPtr tokenizer, std::vector<int32_t> tokens, SpecialTable table) {
   return tokenizer->decode(tokens, special_of(table.special));
 }
-Status tokenizer_save(TokenizerPtr tokenizer, std::string path) { return tokenizer->save(path); }
-int32_t tokenizer_size(TokenizerPtr tokenizer) { return tokenizer->size(); }
+Status tokenizer_save(TokenizerPtr tokenizer, std::string path) {
+  return tokenizer->save(path);
+}
+int32_t tokenizer_size(TokenizerPtr tokenizer) {
+  return tokenizer->size();
+}
 std::optional<int32_t> tokenizer_special(TokenizerPtr tokenizer, std::string text) {
   return special_id(*tokenizer, text);
 }

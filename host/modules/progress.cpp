@@ -6,7 +6,9 @@
 
 namespace khost::lua {
 
-constexpr const char* class_name(Tag<Bar>) { return "Bar"; }
+constexpr const char* class_name(Tag<Bar>) {
+  return "Bar";
+}
 
 namespace {
 
@@ -14,9 +16,15 @@ std::shared_ptr<Bar> begin(std::string title, std::optional<int64_t> total) {
   return process_progress()->begin(std::move(title), total);
 }
 
-void bar_add(std::shared_ptr<Bar> bar, std::optional<int64_t> n, Json values) { bar->add(n.value_or(1), values); }
-void note(std::shared_ptr<Bar> bar, std::string text) { bar->note(std::move(text)); }
-void finish(std::shared_ptr<Bar> bar, std::optional<std::string> text) { bar->finish(text.value_or("")); }
+void bar_add(std::shared_ptr<Bar> bar, std::optional<int64_t> n, Json values) {
+  bar->add(n.value_or(1), values);
+}
+void note(std::shared_ptr<Bar> bar, std::string text) {
+  bar->note(std::move(text));
+}
+void finish(std::shared_ptr<Bar> bar, std::optional<std::string> text) {
+  bar->finish(text.value_or(""));
+}
 
 }  // namespace
 

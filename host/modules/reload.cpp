@@ -13,7 +13,9 @@ namespace khost::modules {
 namespace {
 
 // From now on the running task may take this long without waiting; 0 sets the default again.
-void budget(lua_State* L, double seconds) { Host::of(L).vm().begin_run(seconds); }
+void budget(lua_State* L, double seconds) {
+  Host::of(L).vm().begin_run(seconds);
+}
 
 // Changes when the file does; nil when it changed so lately that one more change could leave the same stamp.
 std::optional<std::string> stamp(std::string path) {
@@ -30,7 +32,9 @@ std::optional<std::string> stamp(std::string path) {
          std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
 }
 
-std::string hash(std::string text) { return sha256_hex(text); }
+std::string hash(std::string text) {
+  return sha256_hex(text);
+}
 
 }  // namespace
 

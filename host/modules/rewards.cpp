@@ -8,8 +8,12 @@
 
 namespace khost::lua {
 
-constexpr const char* class_name(Tag<Curve>) { return "Curve"; }
-constexpr const char* class_name(Tag<RewardSchedule>) { return "Schedule"; }
+constexpr const char* class_name(Tag<Curve>) {
+  return "Curve";
+}
+constexpr const char* class_name(Tag<RewardSchedule>) {
+  return "Schedule";
+}
 
 namespace {
 
@@ -159,7 +163,7 @@ RewardScheme read_terms(lua_State* L, int i, const ScheduleOptions& options) {
     lua_rawgeti(L, pair, 1);
     lua_rawgeti(L, pair, 2);
     Source source = read_source(L, pair + 1, "term");
-    Curve weight = lua_isnil(L, pair + 2)                        ? Curve::constant(1)
+    Curve weight = lua_isnil(L, pair + 2)                 ? Curve::constant(1)
                    : lua_type(L, pair + 2) == LUA_TNUMBER ? Curve::constant(lua_tonumber(L, pair + 2))
                                                           : *Codec<CurvePtr>::get(L, pair + 2);
     scheme.terms.push_back({source.name, weight, score_function(source.name, source.score)});
@@ -236,8 +240,12 @@ int score(lua_State* L) {
   });
 }
 
-std::map<std::string, double> weights(SchedulePtr self, int64_t step) { return self->weights(step); }
-std::string scheme_name(SchedulePtr self, int64_t step) { return self->scheme(step).name; }
+std::map<std::string, double> weights(SchedulePtr self, int64_t step) {
+  return self->weights(step);
+}
+std::string scheme_name(SchedulePtr self, int64_t step) {
+  return self->scheme(step).name;
+}
 
 Json counts(SchedulePtr self) {
   const RewardCounts& c = self->counts();
@@ -280,8 +288,8 @@ std::vector<double> advantages(std::vector<double> scores, AdvantageNames names)
   if (names.scale != "none" && names.scale != "std") {
     throw ArgError("scale must be none or std, got '" + names.scale + "'");
   }
-  return group_advantages(
-      scores, {center->second, names.scale == "std" ? Options::Scale::deviation : Options::Scale::none});
+  return group_advantages(scores,
+                          {center->second, names.scale == "std" ? Options::Scale::deviation : Options::Scale::none});
 }
 
 // The reason for which the item on top of the stack is dropped; empty when it is kept.
@@ -328,10 +336,18 @@ int filter(lua_State* L) {
   });
 }
 
-CurvePtr curve(Result<Curve> made) { return std::make_shared<Curve>(must(std::move(made))); }
-CurvePtr constant(double value) { return std::make_shared<Curve>(Curve::constant(value)); }
-CurvePtr linear(double from, double to, int64_t steps) { return curve(Curve::linear(from, to, steps)); }
-CurvePtr cosine(double from, double to, int64_t steps) { return curve(Curve::cosine(from, to, steps)); }
+CurvePtr curve(Result<Curve> made) {
+  return std::make_shared<Curve>(must(std::move(made)));
+}
+CurvePtr constant(double value) {
+  return std::make_shared<Curve>(Curve::constant(value));
+}
+CurvePtr linear(double from, double to, int64_t steps) {
+  return curve(Curve::linear(from, to, steps));
+}
+CurvePtr cosine(double from, double to, int64_t steps) {
+  return curve(Curve::cosine(from, to, steps));
+}
 
 int steps(lua_State* L) {
   return guarded(L, 1, [L] {
@@ -347,7 +363,9 @@ int steps(lua_State* L) {
   });
 }
 
-double at(CurvePtr self, int64_t step) { return self->at(step); }
+double at(CurvePtr self, int64_t step) {
+  return self->at(step);
+}
 
 int term(lua_State* L) {
   return guarded(L, 1, [L] {
@@ -371,12 +389,12 @@ namespace khost::modules {
 void open_rewards(lua_State* L) {
   using namespace lua;
   add_class<Curve>(L, {def<at>("at")});
-  add_class<RewardSchedule>(L, {raw("score", score), def<weights>("weights"), def<scheme_name>("scheme"),
-                                def<counts>("counts")});
+  add_class<RewardSchedule>(
+      L, {raw("score", score), def<weights>("weights"), def<scheme_name>("scheme"), def<counts>("counts")});
   lua_newtable(L);
-  add(L, {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps),
-          raw("term", term), raw("schedule", schedule), raw("compare", compare), def<advantages>("advantages"),
-          raw("filter", filter)});
+  add(L,
+      {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps), raw("term", term),
+       raw("schedule", schedule), raw("compare", compare), def<advantages>("advantages"), raw("filter", filter)});
 }
 
 }  // namespace khost::modules

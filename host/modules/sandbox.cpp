@@ -85,8 +85,12 @@ struct LuaRequest {
   Json request;
 };
 
-constexpr const char* class_name(Tag<LuaWorkspace>) { return "Workspace"; }
-constexpr const char* class_name(Tag<Shell>) { return "Shell"; }
+constexpr const char* class_name(Tag<LuaWorkspace>) {
+  return "Workspace";
+}
+constexpr const char* class_name(Tag<Shell>) {
+  return "Shell";
+}
 
 constexpr auto fields(Tag<LuaWorkspaceOptions>) {
   using O = LuaWorkspaceOptions;
@@ -110,13 +114,14 @@ constexpr auto fields(Tag<RunOptions>) {
 constexpr auto fields(Tag<GrepOptions>) {
   return std::tuple(field("ignore_case", &GrepOptions::ignore_case), field("multiline", &GrepOptions::multiline));
 }
-constexpr auto fields(Tag<JobOptions>) { return std::tuple(field("timeout_s", &JobOptions::timeout_s)); }
+constexpr auto fields(Tag<JobOptions>) {
+  return std::tuple(field("timeout_s", &JobOptions::timeout_s));
+}
 constexpr auto fields(Tag<RunResult>) {
   using R = RunResult;
   return std::tuple(field("code", &R::code), field("output", &R::output), field("truncated", &R::truncated),
-                    field("timed_out", &R::timed_out), field("state_lost", &R::state_lost),
-                    field("wall_s", &R::wall_s), field("cwd", &R::cwd), field("full_path", &R::full_path),
-                    field("notice", &R::notice));
+                    field("timed_out", &R::timed_out), field("state_lost", &R::state_lost), field("wall_s", &R::wall_s),
+                    field("cwd", &R::cwd), field("full_path", &R::full_path), field("notice", &R::notice));
 }
 constexpr auto fields(Tag<JobOutput>) {
   using O = JobOutput;
@@ -124,8 +129,8 @@ constexpr auto fields(Tag<JobOutput>) {
                     field("code", &O::code), field("wall_s", &O::wall_s));
 }
 constexpr auto fields(Tag<LuaFile>) {
-  return std::tuple(field("path", &LuaFile::path), field("bytes", &LuaFile::bytes),
-                    field("mtime_s", &LuaFile::mtime_s), field("folder", &LuaFile::folder));
+  return std::tuple(field("path", &LuaFile::path), field("bytes", &LuaFile::bytes), field("mtime_s", &LuaFile::mtime_s),
+                    field("folder", &LuaFile::folder));
 }
 constexpr auto fields(Tag<LuaMatches>) {
   return std::tuple(field("path", &LuaMatches::path), field("lines", &LuaMatches::lines));
@@ -196,11 +201,21 @@ void open_shell(Resume<ShellPtr> done, WorkspacePtr holder, LuaShellOptions opti
   });
 }
 
-Result<std::string> read_file(WorkspacePtr holder, std::string path) { return holder->get().read(path); }
-Status write_file(WorkspacePtr holder, std::string path, std::string text) { return holder->get().write(path, text); }
-Status put_file(WorkspacePtr holder, std::string path, std::string text) { return holder->get().put(path, text); }
-Status remove_file(WorkspacePtr holder, std::string path) { return holder->get().remove(path); }
-bool is_protected(WorkspacePtr holder, std::string path) { return holder->get().is_protected(path); }
+Result<std::string> read_file(WorkspacePtr holder, std::string path) {
+  return holder->get().read(path);
+}
+Status write_file(WorkspacePtr holder, std::string path, std::string text) {
+  return holder->get().write(path, text);
+}
+Status put_file(WorkspacePtr holder, std::string path, std::string text) {
+  return holder->get().put(path, text);
+}
+Status remove_file(WorkspacePtr holder, std::string path) {
+  return holder->get().remove(path);
+}
+bool is_protected(WorkspacePtr holder, std::string path) {
+  return holder->get().is_protected(path);
+}
 
 Result<LuaFile> file_entry(WorkspacePtr holder, std::string path) {
   const Result<FileEntry> entry = holder->get().entry(path);
@@ -219,9 +234,15 @@ Result<std::vector<LuaFile>> files(WorkspacePtr holder, std::optional<std::strin
   return list;
 }
 
-Result<std::map<std::string, std::string>> snapshot(WorkspacePtr holder) { return holder->get().snapshot(); }
-Status restore(WorkspacePtr holder, std::map<std::string, std::string> saved) { return holder->get().restore(saved); }
-Status answer_request(WorkspacePtr holder, long id, std::string text) { return holder->get().answer(id, text); }
+Result<std::map<std::string, std::string>> snapshot(WorkspacePtr holder) {
+  return holder->get().snapshot();
+}
+Status restore(WorkspacePtr holder, std::map<std::string, std::string> saved) {
+  return holder->get().restore(saved);
+}
+Status answer_request(WorkspacePtr holder, long id, std::string text) {
+  return holder->get().answer(id, text);
+}
 
 // Returns at once; jails end and files go on another thread.
 void close_workspace(WorkspacePtr holder) {
@@ -246,7 +267,9 @@ void close_workspace(WorkspacePtr holder) {
 // Looks for a request every 30 ms while its task waits.
 struct RequestPoll : std::enable_shared_from_this<RequestPoll> {
   RequestPoll(boost::asio::io_context& io, Resume<LuaRequest> answer_to, WorkspacePtr from, double timeout_s)
-      : timer(io), done(std::move(answer_to)), holder(std::move(from)),
+      : timer(io),
+        done(std::move(answer_to)),
+        holder(std::move(from)),
         deadline(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                         std::chrono::duration<double>(timeout_s))) {}
 
@@ -320,7 +343,9 @@ void kill_job(Resume<JobOutput> done, ShellPtr shell, std::string id) {
   });
 }
 
-std::vector<std::string> list_jobs(ShellPtr shell) { return shell->jobs(); }
+std::vector<std::string> list_jobs(ShellPtr shell) {
+  return shell->jobs();
+}
 
 void close_shell(ShellPtr shell) {
   shell->cancel();

@@ -21,7 +21,9 @@ using lua::Tasks;
 struct Random {
   std::mt19937_64 engine;
 };
-constexpr const char* class_name(Tag<Random>) { return "Random"; }
+constexpr const char* class_name(Tag<Random>) {
+  return "Random";
+}
 
 std::shared_ptr<Random> make_random(double seed, std::string key) {
   const std::string digest = sha256_hex(std::to_string(seed) + "/" + key);
@@ -56,9 +58,9 @@ int sleep_for(lua_State* L) {
     if (!(seconds >= 0)) {
       throw lua::ArgError("sleep: seconds of at least 0 expected");
     }
-    Tasks::of(L).sleep_until(L, std::chrono::steady_clock::now() +
-                                    std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::duration<double>(std::min(seconds, 1e9))));
+    Tasks::of(L).sleep_until(
+        L, std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                  std::chrono::duration<double>(std::min(seconds, 1e9))));
     return lua_yield(L, 0);
   });
 }
@@ -88,8 +90,12 @@ int park(lua_State* L) {
   });
 }
 
-bool unpark(lua_State* L, uint64_t id) { return Tasks::of(L).unpark(id); }
-bool started(lua_State* L, uint64_t id) { return Tasks::of(L).started(id); }
+bool unpark(lua_State* L, uint64_t id) {
+  return Tasks::of(L).unpark(id);
+}
+bool started(lua_State* L, uint64_t id) {
+  return Tasks::of(L).started(id);
+}
 
 // "resumed" when it will raise the cancellation, "dropped" when it had not begun, nil when there is nothing to cancel.
 std::optional<std::string> cancel(lua_State* L, uint64_t id) {
@@ -102,8 +108,12 @@ std::optional<std::string> cancel(lua_State* L, uint64_t id) {
       return std::nullopt;
   }
 }
-uint64_t current(lua_State* L) { return Tasks::of(L).current(L); }
-std::string trace(lua_State* L, uint64_t id) { return Tasks::of(L).trace(id); }
+uint64_t current(lua_State* L) {
+  return Tasks::of(L).current(L);
+}
+std::string trace(lua_State* L, uint64_t id) {
+  return Tasks::of(L).trace(id);
+}
 
 // The number behind the last `tag` of glibc's report, whose last elements are the sums over all arenas.
 size_t reported(const std::string& report, const std::string& tag) {
@@ -140,20 +150,33 @@ Json stats(lua_State* L) {
           {"heap_bytes", heap_bytes()}};
 }
 
-void report(std::string text) { std::fprintf(stderr, "khost: %s\n", text.c_str()); }
+void report(std::string text) {
+  std::fprintf(stderr, "khost: %s\n", text.c_str());
+}
 
-void collect_garbage(lua_State* L) { lua_gc(L, LUA_GCCOLLECT, 0); }
+void collect_garbage(lua_State* L) {
+  lua_gc(L, LUA_GCCOLLECT, 0);
+}
 
 }  // namespace
 
 void open_sched(lua_State* L) {
   lua::add_class<Random>(L, {lua::def<random_number>("number"), lua::def<random_integer>("integer")});
   lua_newtable(L);
-  lua::add(L, {lua::raw("spawn", spawn), {"park", park, true}, lua::def<unpark>("unpark"), lua::def<started>("started"),
-               lua::def<cancel>("cancel"), lua::def<current>("current"), lua::def<trace>("trace"),
-               {"sleep", sleep_for, true}, lua::def<now>("now"), lua::def<wall_clock>("wall_clock"),
-               lua::def<make_random>("random"), lua::def<stats>("stats"),
-               lua::def<report>("report"), lua::def<collect_garbage>("collect_garbage")});
+  lua::add(L, {lua::raw("spawn", spawn),
+               {"park", park, true},
+               lua::def<unpark>("unpark"),
+               lua::def<started>("started"),
+               lua::def<cancel>("cancel"),
+               lua::def<current>("current"),
+               lua::def<trace>("trace"),
+               {"sleep", sleep_for, true},
+               lua::def<now>("now"),
+               lua::def<wall_clock>("wall_clock"),
+               lua::def<make_random>("random"),
+               lua::def<stats>("stats"),
+               lua::def<report>("report"),
+               lua::def<collect_garbage>("collect_garbage")});
   lua_getfield(L, LUA_REGISTRYINDEX, "khost.cancelled");
   lua_setfield(L, -2, "CANCELLED");
   // The host reaches run_root, cancel_root, ended and name_of, which the Lua half adds to this table.

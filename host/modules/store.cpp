@@ -7,12 +7,13 @@
 namespace khost::lua {
 
 // Beside class_name and not in the anonymous namespace: the binder finds both by the namespace of Tag.
-constexpr const char* class_name(Tag<Store>) { return "Store"; }
+constexpr const char* class_name(Tag<Store>) {
+  return "Store";
+}
 
 constexpr auto fields(Tag<RunInfo>) {
-  return std::tuple(field("name", &RunInfo::name), field("recipe", &RunInfo::recipe),
-                    field("preset", &RunInfo::preset), field("seed", &RunInfo::seed),
-                    field("config", &RunInfo::config), field("note", &RunInfo::note));
+  return std::tuple(field("name", &RunInfo::name), field("recipe", &RunInfo::recipe), field("preset", &RunInfo::preset),
+                    field("seed", &RunInfo::seed), field("config", &RunInfo::config), field("note", &RunInfo::note));
 }
 
 constexpr auto fields(Tag<StoreQuery>) {
@@ -25,11 +26,15 @@ namespace {
 struct OpenOptions {
   bool read_only = false;
 };
-constexpr auto fields(Tag<OpenOptions>) { return std::tuple(field("read_only", &OpenOptions::read_only)); }
+constexpr auto fields(Tag<OpenOptions>) {
+  return std::tuple(field("read_only", &OpenOptions::read_only));
+}
 
 using StorePtr = std::shared_ptr<Store>;
 
-StorePtr self(lua_State* L) { return argument<StorePtr>(L, 1); }
+StorePtr self(lua_State* L) {
+  return argument<StorePtr>(L, 1);
+}
 
 // What cannot fail in a right program (an unknown kind, a closed store, a full disk) raises from functions whose
 // results are used without a check.
@@ -41,7 +46,9 @@ T must(Result<T> result) {
   return std::move(result).value();
 }
 
-Result<StorePtr> create(std::string root, RunInfo info) { return Store::create(root, info); }
+Result<StorePtr> create(std::string root, RunInfo info) {
+  return Store::create(root, info);
+}
 
 Result<StorePtr> open(std::string folder, OpenOptions options) {
   return Store::open(folder, options.read_only ? Store::Mode::read : Store::Mode::write);
@@ -51,12 +58,22 @@ Result<std::string> find(std::string root, std::optional<std::string> name) {
   return Store::find(root, name.value_or(""));
 }
 
-std::vector<std::string> runs(std::string root) { return Store::runs(root); }
+std::vector<std::string> runs(std::string root) {
+  return Store::runs(root);
+}
 
-Result<int64_t> append(StorePtr store, std::string kind, Json record) { return store->append(kind, record); }
-Status put(StorePtr store, std::string kind, std::string key, Json value) { return store->put(kind, key, value); }
-Json get(StorePtr store, std::string kind, Json key) { return must(store->get(kind, key)); }
-Result<Json> list(StorePtr store, std::string kind, StoreQuery query) { return store->list(kind, query); }
+Result<int64_t> append(StorePtr store, std::string kind, Json record) {
+  return store->append(kind, record);
+}
+Status put(StorePtr store, std::string kind, std::string key, Json value) {
+  return store->put(kind, key, value);
+}
+Json get(StorePtr store, std::string kind, Json key) {
+  return must(store->get(kind, key));
+}
+Result<Json> list(StorePtr store, std::string kind, StoreQuery query) {
+  return store->list(kind, query);
+}
 Result<int64_t> count(StorePtr store, std::string kind, Json where) {
   return store->count(kind, where.is_null() ? Json::object() : where);
 }
@@ -83,8 +100,8 @@ int next_record(lua_State* L) {
         return 0;
       }
       const Json& last = rows.back();
-      lua_pushnumber(L, static_cast<double>((last.contains("id") && last["id"].is_number() ? last["id"] : last["row"])
-                                                .get<int64_t>()));
+      lua_pushnumber(L, static_cast<double>(
+                            (last.contains("id") && last["id"].is_number() ? last["id"] : last["row"]).get<int64_t>()));
       lua_replace(L, lua_upvalueindex(6));
       Codec<Json>::push(L, rows);
       lua_replace(L, lua_upvalueindex(4));
@@ -140,8 +157,12 @@ int transaction(lua_State* L) {
   return raised ? lua_error(L) : results;
 }
 
-void begin_stage(StorePtr store, std::string name) { must(store->begin_stage(name)); }
-void finish_stage(StorePtr store, std::string name, Json result) { must(store->finish_stage(name, result)); }
+void begin_stage(StorePtr store, std::string name) {
+  must(store->begin_stage(name));
+}
+void finish_stage(StorePtr store, std::string name, Json result) {
+  must(store->finish_stage(name, result));
+}
 Json stage(StorePtr store, std::string name) {
   Json record = must(store->stage(name));
   if (record.is_object()) {
@@ -169,15 +190,21 @@ Status metrics(StorePtr store, std::string stage_name, int64_t step, Json values
   return store->metrics(stage_name, step, values, script_hash.value_or(""));
 }
 
-Json info(StorePtr store) { return must(store->info()); }
-std::string folder(StorePtr store) { return store->folder(); }
+Json info(StorePtr store) {
+  return must(store->info());
+}
+std::string folder(StorePtr store) {
+  return store->folder();
+}
 void finish(StorePtr store, std::string status) {
   if (status != "done" && status != "failed") {
     throw ArgError("argument 2: 'done' or 'failed' expected, got '" + status + "'");
   }
   must(store->finish(status));
 }
-void close(StorePtr store) { store->close(); }
+void close(StorePtr store) {
+  store->close();
+}
 
 }  // namespace
 
@@ -187,12 +214,11 @@ namespace khost::modules {
 
 void open_store(lua_State* L) {
   using namespace lua;
-  add_class<Store>(
-      L, {def<append>("append"), def<put>("put"), def<get>("get"), def<list>("list"), raw("each", each),
-          def<count>("count"), def<query>("query"), raw("transaction", transaction),
-          def<begin_stage>("begin_stage"), def<finish_stage>("finish_stage"), def<stage>("stage"),
-          raw("trajectories", trajectories), def<metrics>("metrics"), def<info>("info"), def<folder>("folder"),
-          def<finish>("finish"), def<close>("close")});
+  add_class<Store>(L, {def<append>("append"), def<put>("put"), def<get>("get"), def<list>("list"), raw("each", each),
+                       def<count>("count"), def<query>("query"), raw("transaction", transaction),
+                       def<begin_stage>("begin_stage"), def<finish_stage>("finish_stage"), def<stage>("stage"),
+                       raw("trajectories", trajectories), def<metrics>("metrics"), def<info>("info"),
+                       def<folder>("folder"), def<finish>("finish"), def<close>("close")});
   lua_newtable(L);
   add(L, {def<create>("create"), def<open>("open"), def<find>("find"), def<runs>("runs")});
 }

@@ -15,7 +15,9 @@
 namespace khost::modules {
 namespace {
 
-bool interactive() { return ::isatty(STDOUT_FILENO) != 0; }
+bool interactive() {
+  return ::isatty(STDOUT_FILENO) != 0;
+}
 
 bool colour() {
   const char* refused = std::getenv("NO_COLOR");
@@ -37,9 +39,9 @@ void page(lua::Resume<bool> done, std::string text) {
     const char* chosen = std::getenv("PAGER");
     const std::string pager = chosen != nullptr ? chosen : "less -RFX";
     FILE* out = nullptr;
-    struct sigaction ignore{};
-    struct sigaction before{};
-    struct sigaction pipe_before{};
+    struct sigaction ignore {};
+    struct sigaction before {};
+    struct sigaction pipe_before {};
     if (interactive() && !pager.empty()) {
       ignore.sa_handler = SIG_IGN;
       ::sigaction(SIGINT, &ignore, &before);

@@ -73,7 +73,8 @@ constexpr auto fields(Tag<TokenizerTable>) {
 
 ObjectivePtr rft(RftTable table) {
   trainer::Objective objective{.kind = trainer::ObjectiveKind::rft};
-  objective.aggregate = table.reduce == "sum" ? trainer::Aggregate::seq_mean_token_sum : must(trainer::parse_aggregate(table.reduce));
+  objective.aggregate =
+      table.reduce == "sum" ? trainer::Aggregate::seq_mean_token_sum : must(trainer::parse_aggregate(table.reduce));
   objective.entropy = table.entropy;
   return std::make_shared<trainer::Objective>(objective);
 }
@@ -99,15 +100,22 @@ ObjectivePtr ppo(PpoTable table) {
 }
 
 void trainer_open(Resume<TrainerPtr> done, lua_State* L, OpenTable table) {
-  in_pool(L, done, [table = std::move(table), lease = host_of(L).lease_path()] { return open_from_table(table, lease); });
+  in_pool(L, done,
+          [table = std::move(table), lease = host_of(L).lease_path()] { return open_from_table(table, lease); });
 }
 
-PolicyPtr trainer_policy(TrainerPtr self) { return must(self->policy()); }
-TrainerPtr trainer_critic(TrainerPtr self) { return self->critic(); }
-TokenizerPtr trainer_tokenizer(TrainerPtr self) { return self->tokenizer(); }
+PolicyPtr trainer_policy(TrainerPtr self) {
+  return must(self->policy());
+}
+TrainerPtr trainer_critic(TrainerPtr self) {
+  return self->critic();
+}
+TokenizerPtr trainer_tokenizer(TrainerPtr self) {
+  return self->tokenizer();
+}
 
-void trainer_update(Resume<trainer::Metrics> done, lua_State* L, TrainerPtr self, BatchPtr batch, ObjectivePtr objective,
-                    trainer::StepOptions options) {
+void trainer_update(Resume<trainer::Metrics> done, lua_State* L, TrainerPtr self, BatchPtr batch,
+                    ObjectivePtr objective, trainer::StepOptions options) {
   if (options.lr <= 0) {
     throw ArgError("lr: expected above 0");
   }
@@ -193,7 +201,9 @@ void convert_gguf(Resume<std::monostate> done, lua_State* L, std::string path, s
   in_pool(L, done, [=] { return trainer::convert_gguf(path, directory); });
 }
 
-Result<TokenizerPtr> load_tokenizer(std::string path) { return TokenizerChoice{nullptr, path}.open(); }
+Result<TokenizerPtr> load_tokenizer(std::string path) {
+  return TokenizerChoice{nullptr, path}.open();
+}
 
 }  // namespace
 
@@ -201,10 +211,9 @@ void add_trainer(lua_State* L) {
   add_policy_classes(L);
   add_class<trainer::Objective>(L, {});
   add_batch(L);
-  add_class<trainer::Trainer>(
-      L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"), def<trainer_tokenizer>("tokenizer"),
-          def<trainer_update>("update"), def<trainer_save>("save"), def<trainer_load>("load"),
-          def<trainer_stats>("stats")});
+  add_class<trainer::Trainer>(L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"),
+                                  def<trainer_tokenizer>("tokenizer"), def<trainer_update>("update"),
+                                  def<trainer_save>("save"), def<trainer_load>("load"), def<trainer_stats>("stats")});
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),
@@ -215,6 +224,8 @@ void add_trainer(lua_State* L) {
 
 namespace khost::modules {
 
-void open_trainer(lua_State* L) { lua::add_trainer(L); }
+void open_trainer(lua_State* L) {
+  lua::add_trainer(L);
+}
 
 }  // namespace khost::modules

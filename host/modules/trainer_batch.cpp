@@ -81,7 +81,8 @@ struct Codec<trainer::Whitening> {
     }
     const std::string name = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : "";
     if (name == "full" || name == "center" || name == "none") {
-      return name == "full" ? trainer::Whitening::full : (name == "center" ? trainer::Whitening::center : trainer::Whitening::none);
+      return name == "full" ? trainer::Whitening::full
+                            : (name == "center" ? trainer::Whitening::center : trainer::Whitening::none);
     }
     raise_expected(L, i, "boolean or \"full\", \"center\", \"none\"");
   }
@@ -107,15 +108,16 @@ struct AdvantageTable {
 constexpr auto fields(Tag<AdvantageTable>) {
   return std::tuple(field("source", &AdvantageTable::source), field("gamma", &AdvantageTable::gamma),
                     field("lambda", &AdvantageTable::lambda), field("lambda_critic", &AdvantageTable::lambda_critic),
-                    field("adaptive_alpha", &AdvantageTable::adaptive_alpha),
-                    field("whiten", &AdvantageTable::whiten), field("center", &AdvantageTable::center),
-                    field("scale", &AdvantageTable::scale));
+                    field("adaptive_alpha", &AdvantageTable::adaptive_alpha), field("whiten", &AdvantageTable::whiten),
+                    field("center", &AdvantageTable::center), field("scale", &AdvantageTable::scale));
 }
 
 struct SplitTable {
   double seed = 0;
 };
-constexpr auto fields(Tag<SplitTable>) { return std::tuple(field("seed", &SplitTable::seed)); }
+constexpr auto fields(Tag<SplitTable>) {
+  return std::tuple(field("seed", &SplitTable::seed));
+}
 
 BatchPtr pack(std::vector<trainer::Episode> episodes, trainer::PackOptions options) {
   return std::make_shared<trainer::Batch>(must(trainer::Batch::pack(episodes, options)));
@@ -215,7 +217,9 @@ void batch_evaluate(Resume<trainer::Metrics> done, lua_State* L, BatchPtr batch,
   in_pool(L, done, [batch, network] { return network->evaluate(*batch); });
 }
 
-trainer::Metrics batch_metrics(BatchPtr batch) { return trainer::batch_metrics(*batch); }
+trainer::Metrics batch_metrics(BatchPtr batch) {
+  return trainer::batch_metrics(*batch);
+}
 
 std::optional<std::vector<float>> batch_column(BatchPtr batch, std::string name) {
   const trainer::Column column = parse_column(name);
@@ -225,12 +229,13 @@ std::optional<std::vector<float>> batch_column(BatchPtr batch, std::string name)
 }  // namespace
 
 void add_batch(lua_State* L) {
-  add_class<trainer::Batch>(
-      L, {def<batch_fill>("fill"), def<batch_advantages>("advantages"), raw("split", batch_split),
-          def<batch_select>("select"), def<batch_evaluate>("evaluate"), def<batch_metrics>("metrics"),
-          def<batch_column>("column")});
+  add_class<trainer::Batch>(L, {def<batch_fill>("fill"), def<batch_advantages>("advantages"), raw("split", batch_split),
+                                def<batch_select>("select"), def<batch_evaluate>("evaluate"),
+                                def<batch_metrics>("metrics"), def<batch_column>("column")});
 }
 
-Definition pack_function() { return def<pack>("pack"); }
+Definition pack_function() {
+  return def<pack>("pack");
+}
 
 }  // namespace khost::lua

@@ -14,11 +14,21 @@
 
 namespace khost::lua {
 
-constexpr const char* class_name(Tag<trainer::Trainer>) { return "Trainer"; }
-constexpr const char* class_name(Tag<trainer::Batch>) { return "Batch"; }
-constexpr const char* class_name(Tag<trainer::Objective>) { return "Objective"; }
-constexpr const char* class_name(Tag<trainer::Policy>) { return "Policy"; }
-constexpr const char* class_name(Tag<const trainer::Tokenizer>) { return "Tokenizer"; }
+constexpr const char* class_name(Tag<trainer::Trainer>) {
+  return "Trainer";
+}
+constexpr const char* class_name(Tag<trainer::Batch>) {
+  return "Batch";
+}
+constexpr const char* class_name(Tag<trainer::Objective>) {
+  return "Objective";
+}
+constexpr const char* class_name(Tag<trainer::Policy>) {
+  return "Policy";
+}
+constexpr const char* class_name(Tag<const trainer::Tokenizer>) {
+  return "Tokenizer";
+}
 
 using TrainerPtr = std::shared_ptr<trainer::Trainer>;
 using PolicyPtr = std::shared_ptr<trainer::Policy>;

@@ -64,7 +64,11 @@ Workers& workers() {
 
 }  // namespace
 
-void submit_blocking(std::function<void()> work) { workers().submit(std::move(work)); }
-void finish_blocking() { workers().finish(); }
+void submit_blocking(std::function<void()> work) {
+  workers().submit(std::move(work));
+}
+void finish_blocking() {
+  workers().finish();
+}
 
 }  // namespace khost

@@ -15,8 +15,7 @@ std::string number(double value) {
 }
 
 Failure out_of_range(const std::string& what, double value, const RewardRange& range) {
-  return Failure{what + " returned " + number(value) + ", legal is " + number(range.low) + " to " +
-                     number(range.high),
+  return Failure{what + " returned " + number(value) + ", legal is " + number(range.low) + " to " + number(range.high),
                  "range"};
 }
 

@@ -21,7 +21,9 @@ namespace {
 
 constexpr const char* kNow = "((julianday('now') - 2440587.5) * 86400.0)";
 
-std::string database_path(const std::string& folder) { return folder + "/run.sqlite"; }
+std::string database_path(const std::string& folder) {
+  return folder + "/run.sqlite";
+}
 
 // Only what is safe in a folder's name.
 std::string plain(const std::string& name) {
@@ -80,7 +82,8 @@ Result<std::shared_ptr<Store>> Store::create(const std::string& root, const RunI
   }
   std::shared_ptr<Store> store(new Store(*folder, std::move(database).value(), std::move(*hold)));
   // synchronous = NORMAL: a commit survives the death of the process; only a power cut may undo the last ones.
-  for (const std::string& sql : {std::string("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"), schema_sql()}) {
+  for (const std::string& sql :
+       {std::string("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"), schema_sql()}) {
     if (auto status = store->database_->execute(sql); !status) {
       return status.failure();
     }
@@ -108,8 +111,8 @@ Result<std::shared_ptr<Store>> Store::open(const std::string& folder, Mode mode)
     }
     hold = std::move(*taken);
   }
-  auto database = Database::open(database_path(folder),
-                                 mode == Mode::write ? Database::Mode::write : Database::Mode::read);
+  auto database =
+      Database::open(database_path(folder), mode == Mode::write ? Database::Mode::write : Database::Mode::read);
   if (!database) {
     return database.failure();
   }
@@ -124,7 +127,9 @@ Result<std::shared_ptr<Store>> Store::open(const std::string& folder, Mode mode)
   return store;
 }
 
-Store::~Store() { close(); }
+Store::~Store() {
+  close();
+}
 
 void Store::close() {
   database_.reset();
@@ -229,7 +234,9 @@ Status Store::finish_stage(const std::string& name, const Json& result) {
   return done->empty() ? Status(Failure{"stage '" + name + "' was never begun", "bad_input"}) : ok();
 }
 
-Result<Json> Store::stage(const std::string& name) { return get("stages", name); }
+Result<Json> Store::stage(const std::string& name) {
+  return get("stages", name);
+}
 
 Result<Json> Store::trajectories(const std::string& stage_name, int64_t step) {
   StoreQuery query;
@@ -237,8 +244,7 @@ Result<Json> Store::trajectories(const std::string& stage_name, int64_t step) {
   return list("trajectories", query);
 }
 
-Status Store::metrics(const std::string& stage_name, int64_t step, const Json& values,
-                      const std::string& script_hash) {
+Status Store::metrics(const std::string& stage_name, int64_t step, const Json& values, const std::string& script_hash) {
   if (auto status = begin(); !status) {
     return status;
   }

@@ -13,7 +13,9 @@ namespace {
 
 using T = ColumnType;
 
-Column column(const std::string& name, ColumnType type) { return {name, type, "/" + name}; }
+Column column(const std::string& name, ColumnType type) {
+  return {name, type, "/" + name};
+}
 
 std::vector<Kind> make_kinds() {
   return {
@@ -25,37 +27,68 @@ std::vector<Kind> make_kinds() {
       {"tasks",
        "id",
        {column("id", T::text), column("name", T::text), column("split", T::text), column("status", T::text),
-        column("reason", T::text), column("family", T::text), column("eager_s", T::real),
-        column("compile_s", T::real), column("source", T::text)},
+        column("reason", T::text), column("family", T::text), column("eager_s", T::real), column("compile_s", T::real),
+        column("source", T::text)},
        ""},
       {"trajectories",
        "",
-       {column("stage", T::text), column("step", T::integer), {"idx", T::integer, "/index"},
-        column("task", T::text), column("name", T::text), column("policy", T::text), column("status", T::text),
-        column("reason", T::text), column("reward", T::real), column("turn_count", T::integer),
-        column("token_count", T::integer), column("seconds", T::real), column("script_hash", T::text),
-        column("messages", T::json), column("tokens", T::int32s), column("mask", T::bytes),
+       {column("stage", T::text),
+        column("step", T::integer),
+        {"idx", T::integer, "/index"},
+        column("task", T::text),
+        column("name", T::text),
+        column("policy", T::text),
+        column("status", T::text),
+        column("reason", T::text),
+        column("reward", T::real),
+        column("turn_count", T::integer),
+        column("token_count", T::integer),
+        column("seconds", T::real),
+        column("script_hash", T::text),
+        column("messages", T::json),
+        column("tokens", T::int32s),
+        column("mask", T::bytes),
         column("logprobs", T::float32s)},
        "UNIQUE (stage, step, idx)"},
       {"turns",
        "",
-       {column("trajectory", T::integer), {"idx", T::integer, "/index"}, column("role", T::text),
-        column("text", T::text), column("tool", T::text), column("arguments", T::json),
-        column("observation", T::text), column("status", T::text), column("seconds", T::real),
+       {column("trajectory", T::integer),
+        {"idx", T::integer, "/index"},
+        column("role", T::text),
+        column("text", T::text),
+        column("tool", T::text),
+        column("arguments", T::json),
+        column("observation", T::text),
+        column("status", T::text),
+        column("seconds", T::real),
         column("token_count", T::integer)},
        ""},
       {"verdicts",
        "",
-       {column("stage", T::text), column("step", T::integer), column("trajectory", T::integer),
-        column("task", T::text), column("policy", T::text), column("status", T::text),
-        column("judge_stage", T::text), column("reason", T::text), column("detail", T::text),
-        column("correct", T::flag), {"candidate_s", T::real, "/times/candidate_s"},
-        {"eager_s", T::real, "/times/eager_s"}, {"compile_s", T::real, "/times/compile_s"},
-        {"speedup_eager", T::real, "/speedup/eager"}, {"speedup_compile", T::real, "/speedup/compile"},
-        {"faster_eager", T::flag, "/faster/eager"}, {"faster_compile", T::flag, "/faster/compile"},
-        column("slack_s", T::real), column("reward", T::real), column("scheme", T::text),
-        column("script_hash", T::text), {"artefact_hash", T::text, "/evidence/artefact_hash"},
-        column("files", T::json), column("evidence", T::json)},
+       {column("stage", T::text),
+        column("step", T::integer),
+        column("trajectory", T::integer),
+        column("task", T::text),
+        column("policy", T::text),
+        column("status", T::text),
+        column("judge_stage", T::text),
+        column("reason", T::text),
+        column("detail", T::text),
+        column("correct", T::flag),
+        {"candidate_s", T::real, "/times/candidate_s"},
+        {"eager_s", T::real, "/times/eager_s"},
+        {"compile_s", T::real, "/times/compile_s"},
+        {"speedup_eager", T::real, "/speedup/eager"},
+        {"speedup_compile", T::real, "/speedup/compile"},
+        {"faster_eager", T::flag, "/faster/eager"},
+        {"faster_compile", T::flag, "/faster/compile"},
+        column("slack_s", T::real),
+        column("reward", T::real),
+        column("scheme", T::text),
+        column("script_hash", T::text),
+        {"artefact_hash", T::text, "/evidence/artefact_hash"},
+        column("files", T::json),
+        column("evidence", T::json)},
        ""},
       {"metrics",
        "",
@@ -155,8 +188,7 @@ Result<const Kind*> find_kind(const std::string& name) {
     }
     names.push_back(kind.name);
   }
-  return Failure{"the store has no kind '" + name + "'; did you mean '" + nearest(name, names) + "'?",
-                 "bad_input"};
+  return Failure{"the store has no kind '" + name + "'; did you mean '" + nearest(name, names) + "'?", "bad_input"};
 }
 
 const Column* find_column(const Kind& kind, const std::string& name) {
@@ -238,8 +270,7 @@ Status bind_column(Statement& statement, int index, const Kind& kind, const Colu
     }
   }
   if (!fits) {
-    return Failure{kind.name + "." + column.name + " must be " + expectation(column.type) + ", got " +
-                       type_word(value),
+    return Failure{kind.name + "." + column.name + " must be " + expectation(column.type) + ", got " + type_word(value),
                    "bad_input"};
   }
   return ok();

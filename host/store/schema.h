@@ -22,10 +22,10 @@ struct Column {
 };
 
 struct Kind {
-  std::string name;              // of the table
-  std::string key;               // column that `put` and `get` use; empty: an integer `id`
+  std::string name;  // of the table
+  std::string key;   // column that `put` and `get` use; empty: an integer `id`
   std::vector<Column> columns;
-  std::string constraint;        // further SQL of the table
+  std::string constraint;  // further SQL of the table
 };
 
 const std::vector<Kind>& kinds();

@@ -9,7 +9,9 @@ namespace khost {
 
 namespace {
 
-std::string row_id(const Kind& kind) { return kind.key.empty() ? "id" : "rowid"; }
+std::string row_id(const Kind& kind) {
+  return kind.key.empty() ? "id" : "rowid";
+}
 
 // Of a name that is written in this file.
 const Kind& known_kind(const std::string& name) {
@@ -26,8 +28,7 @@ Result<const Column*> known_column(const Kind& kind, const std::string& name) {
   for (const auto& column : kind.columns) {
     names.push_back(column.name);
   }
-  return Failure{"kind '" + kind.name + "' has no column '" + name + "'; did you mean '" + nearest(name, names) +
-                     "'?",
+  return Failure{"kind '" + kind.name + "' has no column '" + name + "'; did you mean '" + nearest(name, names) + "'?",
                  "bad_input"};
 }
 

@@ -44,8 +44,7 @@ bool is_source(const std::string& path, const std::string& target) {
 }
 
 bool is_header(const std::string& path) {
-  return ends_with(path, ".h") || ends_with(path, ".hpp") || ends_with(path, ".cuh") ||
-         ends_with(path, ".inc");
+  return ends_with(path, ".h") || ends_with(path, ".hpp") || ends_with(path, ".cuh") || ends_with(path, ".inc");
 }
 
 // Relative, no step upwards, and letters that need no quoting anywhere.
@@ -70,9 +69,8 @@ Result<Sources> take_sources(const BuildRequest& request) {
       continue;
     }
     if (!plain_path(path)) {
-      return Failure{
-          "file name '" + path.substr(0, 200) + "' is refused: letters, digits, _, -, . and / are accepted",
-          "bad_input"};
+      return Failure{"file name '" + path.substr(0, 200) + "' is refused: letters, digits, _, -, . and / are accepted",
+                     "bad_input"};
     }
     bytes += text.size();
     result.files[path] = text;
@@ -81,9 +79,9 @@ Result<Sources> take_sources(const BuildRequest& request) {
     }
   }
   if (result.compiled.empty()) {
-    return Failure{request.target == "cuda" ? "there is no .cu or .cpp file in kernels/"
-                                            : "there is no .cpp file in kernels/",
-                   "bad_input"};
+    return Failure{
+        request.target == "cuda" ? "there is no .cu or .cpp file in kernels/" : "there is no .cpp file in kernels/",
+        "bad_input"};
   }
   if (result.files.size() > kMostFiles || bytes > kMostSourceBytes) {
     return Failure{"kernels/ holds more than 64 files or 2 MiB", "limit"};
@@ -97,19 +95,23 @@ Result<Sources> take_sources(const BuildRequest& request) {
 }
 
 // What a precompiled header must have been made with.
-const std::vector<std::string> kCpuFlags = {"-O3", "-march=native", "-std=c++20", "-fopenmp", "-fno-math-errno", "-fPIC"};
+const std::vector<std::string> kCpuFlags = {"-O3",      "-march=native",   "-std=c++20",
+                                            "-fopenmp", "-fno-math-errno", "-fPIC"};
 
 std::vector<std::string> cuda_command_line(const BuildRequest& request, const Sources& sources) {
   const std::string nvcc = compiler_path("cuda");
-  std::vector<std::string> flags = {"-O3",        "-std=c++20",
-                                    "-Xcompiler", "-fPIC,-fdiagnostics-color=never,-fmax-errors=10",
-                                    "-I.",        "-Iutils",
-                                    "-Ikernels"};
+  std::vector<std::string> flags = {
+      "-O3", "-std=c++20", "-Xcompiler", "-fPIC,-fdiagnostics-color=never,-fmax-errors=10",
+      "-I.", "-Iutils",    "-Ikernels"};
   const std::vector<std::string> architecture = architecture_flags(request.arch);
   flags.insert(flags.end(), architecture.begin(), architecture.end());
   flags.insert(flags.end(), request.flags.begin(), request.flags.end());
-  std::vector<std::string> link = {"-L" + (fs::path(nvcc).parent_path().parent_path() / "lib64").string(), "-lcudart",
-                                   "-Wl,-z,defs", "-Wl,--as-needed", "-lcublas", "-lcublasLt"};
+  std::vector<std::string> link = {"-L" + (fs::path(nvcc).parent_path().parent_path() / "lib64").string(),
+                                   "-lcudart",
+                                   "-Wl,-z,defs",
+                                   "-Wl,--as-needed",
+                                   "-lcublas",
+                                   "-lcublasLt"};
   if (cudnn_installed()) {
     link.emplace_back("-lcudnn");
   }
@@ -133,8 +135,7 @@ std::vector<std::string> command_line(const BuildRequest& request, const Sources
   return argv;
 }
 
-std::string hash_of(const BuildRequest& request, const Sources& sources,
-                    const std::vector<std::string>& argv) {
+std::string hash_of(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
   Json key = {{"format", kFormat},
               {"files", sources.files},
               {"argv", argv},
@@ -161,9 +162,11 @@ Headers headers_for(const BuildRequest& request, const Sources& sources) {
     return {};
   }
   Headers result;
-  result.folder = precompiled_headers({compiler_path(request.target), kCpuFlags,
+  result.folder = precompiled_headers({compiler_path(request.target),
+                                       kCpuFlags,
                                        {{kOwn, *own}, {"utils/khost.h", sources.files.at("utils/khost.h")}},
-                                       machine_identity(request.target), cache_folder(request)});
+                                       machine_identity(request.target),
+                                       cache_folder(request)});
   const auto theirs = sources.files.find(kOwn);
   if (!result.folder.empty() && theirs != sources.files.end() && theirs->second == *own) {
     result.beside.push_back(fs::path(kOwn).filename().string());
@@ -177,8 +180,7 @@ struct Compiled {
 };
 
 // The whole build in a fresh folder that is gone afterwards.
-Result<Compiled> compile(const BuildRequest& request, const Sources& sources,
-                         const std::vector<std::string>& argv) {
+Result<Compiled> compile(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv) {
   const Headers headers = request.target == "cpu" ? headers_for(request, sources) : Headers{};
   std::string folder = (fs::temp_directory_path() / "khost-build-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
@@ -241,13 +243,11 @@ bool lasting(const Failure& failure) {
   return failure.code == "build" || failure.code == "policy" || failure.code == "bad_input";
 }
 
-Result<Built> build_fresh(const BuildRequest& request, const Sources& sources,
-                          const std::vector<std::string>& argv, const BuildCache& cache,
-                          const std::string& hash) {
+Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv,
+                          const BuildCache& cache, const std::string& hash) {
   const auto started = std::chrono::steady_clock::now();
   Result<Compiled> compiled = compile(request, sources, argv);
-  Result<Signatures> signatures =
-      compiled ? admit_library(compiled->library, request.target) : compiled.failure();
+  Result<Signatures> signatures = compiled ? admit_library(compiled->library, request.target) : compiled.failure();
   if (!signatures) {
     const Failure& failure = signatures.failure();
     if (lasting(failure)) {
@@ -276,9 +276,8 @@ Result<Built> build_fresh(const BuildRequest& request, const Sources& sources,
 std::string default_cache_dir() {
   const char* cache = getenv("XDG_CACHE_HOME");
   const char* home = getenv("HOME");
-  const fs::path base = cache != nullptr && *cache != '\0'
-                            ? fs::path(cache)
-                            : fs::path(home != nullptr ? home : "/tmp") / ".cache";
+  const fs::path base =
+      cache != nullptr && *cache != '\0' ? fs::path(cache) : fs::path(home != nullptr ? home : "/tmp") / ".cache";
   return (base / "khost" / "artefacts").string();
 }
 
@@ -310,7 +309,9 @@ Result<std::string> own_file(const std::string& path) {
   return text ? Result<std::string>(std::move(*text)) : Failure{*place + " cannot be read", "host"};
 }
 
-Result<std::string> abi_file(const std::string& path) { return own_file("skills/cpp-kernel/template/" + path); }
+Result<std::string> abi_file(const std::string& path) {
+  return own_file("skills/cpp-kernel/template/" + path);
+}
 
 bool cudnn_installed() {
   const auto folders = {"/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/include",

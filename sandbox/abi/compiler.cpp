@@ -81,8 +81,7 @@ Result<std::string> take_file(const fs::path& path, std::size_t most) {
   }
   const Defer close_fd([fd] { close(fd); });
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-      static_cast<std::size_t>(info.st_size) > most) {
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) > most) {
     return Failure{"what the compiler left is no file, or larger than " + std::to_string(most >> 20) + " MiB", "limit"};
   }
   std::string bytes(static_cast<std::size_t>(info.st_size), '\0');

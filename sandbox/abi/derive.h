@@ -17,8 +17,7 @@
 
 namespace khost::sandbox {
 
-inline constexpr std::size_t kDerivedWorkspaceBytes = std::size_t{64}
-                                                      << 20;  // pages that nobody touches cost nothing
+inline constexpr std::size_t kDerivedWorkspaceBytes = std::size_t{64} << 20;  // pages that nobody touches cost nothing
 
 // Names of the arguments of `int symbol(…)` in C++ source; bad_input when it is not found or cannot be read.
 Result<std::vector<std::string>> argument_names(const std::string& source, const std::string& symbol);

@@ -34,8 +34,12 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-bool is_host(const std::string& path) { return ends_with(path, ".cpp") || ends_with(path, ".cc"); }
-bool is_compiled(const std::string& path) { return is_host(path) || ends_with(path, ".cu"); }
+bool is_host(const std::string& path) {
+  return ends_with(path, ".cpp") || ends_with(path, ".cc");
+}
+bool is_compiled(const std::string& path) {
+  return is_host(path) || ends_with(path, ".cu");
+}
 
 Status check_sources(const ExtensionRequest& request) {
   std::size_t bytes = 0;
@@ -101,8 +105,13 @@ Steps steps_of(const ExtensionRequest& request, const Place& place, Headers head
   }
   add(steps.host, {name, "-I.", "-Ikernels"});
 
-  steps.cuda = {"-O3", "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-                "-D__CUDA_NO_HALF2_OPERATORS__", "--expt-relaxed-constexpr", "-DTORCH_API_INCLUDE_EXTENSION_H"};
+  steps.cuda = {"-O3",
+                "-D__CUDA_NO_HALF_OPERATORS__",
+                "-D__CUDA_NO_HALF_CONVERSIONS__",
+                "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+                "-D__CUDA_NO_HALF2_OPERATORS__",
+                "--expt-relaxed-constexpr",
+                "-DTORCH_API_INCLUDE_EXTENSION_H"};
   std::vector<std::string> cuda = harmless_flags(request.cuda_cflags, true);
   if (std::none_of(cuda.begin(), cuda.end(), [](const std::string& flag) { return flag.rfind("-std=", 0) == 0; })) {
     cuda.insert(cuda.begin(), "-std=c++17");
@@ -112,7 +121,8 @@ Steps steps_of(const ExtensionRequest& request, const Place& place, Headers head
   add(steps.cuda, includes);
   add(steps.cuda, architecture_flags(request.arch));
 
-  steps.link = {"-L" + place.torch.torch + "/lib", "-L" + (fs::path(compiler_path("cuda")).parent_path().parent_path() / "lib64").string(),
+  steps.link = {"-L" + place.torch.torch + "/lib",
+                "-L" + (fs::path(compiler_path("cuda")).parent_path().parent_path() / "lib64").string(),
                 "-Wl,--as-needed", "-Wl,--allow-shlib-undefined"};
   add(steps.link, harmless_libraries(request.ldflags));
   if (!light) {
@@ -139,9 +149,15 @@ Steps steps_of(const ExtensionRequest& request, const Place& place, Headers head
 // Of everything that goes in, whichever headers it is compiled with in the end.
 std::string hash_of(const ExtensionRequest& request, const Place& place) {
   const Steps steps = steps_of(request, place, Headers::torch);
-  const Json key = {{"format", kFormat},          {"cpu", machine_identity("cpu")}, {"cuda", machine_identity("cuda")},
-                    {"torch", place.torch.version}, {"light", place.light_hash},     {"host", steps.host},
-                    {"device", steps.cuda},        {"link", steps.link},             {"sources", request.sources}};
+  const Json key = {{"format", kFormat},
+                    {"cpu", machine_identity("cpu")},
+                    {"cuda", machine_identity("cuda")},
+                    {"torch", place.torch.version},
+                    {"light", place.light_hash},
+                    {"host", steps.host},
+                    {"device", steps.cuda},
+                    {"link", steps.link},
+                    {"sources", request.sources}};
   return sha256_hex(key.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -167,7 +183,9 @@ std::string cache_of(const ExtensionRequest& request) {
   return request.cache_dir.empty() ? default_cache_dir() : request.cache_dir;
 }
 
-fs::path object_path(const std::string& cache, const std::string& hash) { return fs::path(cache) / "objects" / (hash + ".o"); }
+fs::path object_path(const std::string& cache, const std::string& hash) {
+  return fs::path(cache) / "objects" / (hash + ".o");
+}
 
 // Renamed into place: another process may make the same.
 void keep_object(const fs::path& to, const std::string& bytes) {
@@ -221,7 +239,8 @@ Result<Made> compile(const ExtensionRequest& request, const Place& place, const 
   spec.name = "extension";
   spec.argv = nvcc_steps(compiler_path("cuda"), "/out/library.so", sources, steps.cuda, link, steps.host);
   spec.cwd = "/build";
-  spec.binds = {{folder + "/source", "/build", false}, {out.string(), "/out", true},
+  spec.binds = {{folder + "/source", "/build", false},
+                {out.string(), "/out", true},
                 {(fs::path(cache) / "objects").string(), "/objects", false}};
   spec.binds.push_back({place.light, "/light", false});
   if (!place.precompiled.empty()) {
@@ -240,7 +259,8 @@ Result<Made> compile(const ExtensionRequest& request, const Place& place, const 
     return output.failure();
   }
   if (output->exit.timed_out) {
-    return Failure{"the build took longer than " + std::to_string(static_cast<int>(request.timeout_s)) + " s", "timeout"};
+    return Failure{"the build took longer than " + std::to_string(static_cast<int>(request.timeout_s)) + " s",
+                   "timeout"};
   }
   const std::string text = shortened(output->out + output->err);
   if (output->exit.code != 0) {
@@ -267,7 +287,8 @@ Result<ExtensionRequest> workspace_extension(const std::map<std::string, std::st
   request.name = kWorkspaceModule;
   request.cuda_cflags = {"--use_fast_math"};  // as the released script compiles
   for (const auto& [path, text] : files) {
-    const bool header = ends_with(path, ".h") || ends_with(path, ".cuh") || ends_with(path, ".hpp") || ends_with(path, ".inc");
+    const bool header =
+        ends_with(path, ".h") || ends_with(path, ".cuh") || ends_with(path, ".hpp") || ends_with(path, ".inc");
     if (path.rfind("kernels/", 0) == 0 && (is_compiled(path) || header)) {
       request.sources[path] = text;
     }
@@ -310,7 +331,8 @@ Result<Built> build_extension(const ExtensionRequest& request) {
     return std::move(*found);
   }
   Result<Made> made = compile(request, at, steps_of(request, at, Headers::light));
-  if (!made && made.failure().code == "build" && !own_mistakes(made.failure().message, [&](const std::string& name) { return in_torch_headers(*place, name); })) {
+  if (!made && made.failure().code == "build" &&
+      !own_mistakes(made.failure().message, [&](const std::string& name) { return in_torch_headers(*place, name); })) {
     at.precompiled = precompiled_torch(*place, cache_of(request));
     made = compile(request, at, steps_of(request, at, Headers::torch));
   }

@@ -13,19 +13,88 @@ namespace khost::sandbox {
 namespace {
 
 // Creating and moving (candidate_policy.py has the same list for what is dispatched).
-const std::set<std::string> kOperators = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "ones",
-    "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor", "arange", "zero_", "fill_", "copy_", "clone",
-    "_to_copy", "to_dtype", "to_device", "to_dtype_layout", "to_other", "contiguous", "detach", "alias", "_unsafe_view", "set_",
-    "resize_", "record_stream", "_local_scalar_dense", "item", "view", "view_as", "reshape", "reshape_as", "expand",
-    "expand_as", "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "narrow", "flatten", "unflatten",
-    "as_strided", "size", "stride", "numel", "is_pinned", "pin_memory", "chunk", "split", "unbind", "movedim", "swapaxes",
-    "type_as", "is_floating_point", "is_complex", "is_nonzero", "from_blob", "data", "requires_grad_", "output_nr",
-    "_version", "is_leaf", "set_data", "_backward", "retain_grad", "rename_", "rename", "cpu", "cuda", "from_file"};
+const std::set<std::string> kOperators = {"empty",
+                                          "empty_like",
+                                          "empty_strided",
+                                          "new_empty",
+                                          "new_empty_strided",
+                                          "zeros",
+                                          "zeros_like",
+                                          "new_zeros",
+                                          "ones",
+                                          "ones_like",
+                                          "new_ones",
+                                          "full",
+                                          "full_like",
+                                          "new_full",
+                                          "scalar_tensor",
+                                          "arange",
+                                          "zero_",
+                                          "fill_",
+                                          "copy_",
+                                          "clone",
+                                          "_to_copy",
+                                          "to_dtype",
+                                          "to_device",
+                                          "to_dtype_layout",
+                                          "to_other",
+                                          "contiguous",
+                                          "detach",
+                                          "alias",
+                                          "_unsafe_view",
+                                          "set_",
+                                          "resize_",
+                                          "record_stream",
+                                          "_local_scalar_dense",
+                                          "item",
+                                          "view",
+                                          "view_as",
+                                          "reshape",
+                                          "reshape_as",
+                                          "expand",
+                                          "expand_as",
+                                          "permute",
+                                          "transpose",
+                                          "t",
+                                          "squeeze",
+                                          "unsqueeze",
+                                          "select",
+                                          "slice",
+                                          "narrow",
+                                          "flatten",
+                                          "unflatten",
+                                          "as_strided",
+                                          "size",
+                                          "stride",
+                                          "numel",
+                                          "is_pinned",
+                                          "pin_memory",
+                                          "chunk",
+                                          "split",
+                                          "unbind",
+                                          "movedim",
+                                          "swapaxes",
+                                          "type_as",
+                                          "is_floating_point",
+                                          "is_complex",
+                                          "is_nonzero",
+                                          "from_blob",
+                                          "data",
+                                          "requires_grad_",
+                                          "output_nr",
+                                          "_version",
+                                          "is_leaf",
+                                          "set_data",
+                                          "_backward",
+                                          "retain_grad",
+                                          "rename_",
+                                          "rename",
+                                          "cpu",
+                                          "cuda",
+                                          "from_file"};
 
 bool starts_with_any(const std::string& text, std::initializer_list<const char*> beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [&](const char* one) { return text.rfind(one, 0) == 0; });
+  return std::any_of(beginnings.begin(), beginnings.end(), [&](const char* one) { return text.rfind(one, 0) == 0; });
 }
 
 }  // namespace
@@ -39,10 +108,11 @@ bool plain(const std::string& text, const char* more) {
 std::vector<std::string> harmless_flags(const std::vector<std::string>& flags, bool cuda) {
   std::vector<std::string> result;
   for (const std::string& flag : flags) {
-    const bool known = starts_with_any(flag, {"-O", "-std=", "-D", "-U", "-f", "-g", "-W"}) ||
-                       (cuda && starts_with_any(flag, {"--use_fast_math", "-use_fast_math", "--expt-", "-expt-", "--fmad=",
-                                                       "-fmad=", "--ftz=", "-ftz=", "--prec-", "-prec-", "--extended-lambda",
-                                                       "--maxrregcount=", "-maxrregcount=", "-lineinfo", "--extra-device-"}));
+    const bool known =
+        starts_with_any(flag, {"-O", "-std=", "-D", "-U", "-f", "-g", "-W"}) ||
+        (cuda && starts_with_any(flag, {"--use_fast_math", "-use_fast_math", "--expt-", "-expt-", "--fmad=", "-fmad=",
+                                        "--ftz=", "-ftz=", "--prec-", "-prec-", "--extended-lambda",
+                                        "--maxrregcount=", "-maxrregcount=", "-lineinfo", "--extra-device-"}));
     if (known && plain(flag, "-_=+.,") && !starts_with_any(flag, {"-fplugin", "-fdump", "-W", "-g", "-fprofile"})) {
       result.push_back(flag);
     }
@@ -62,7 +132,8 @@ std::vector<std::string> harmless_libraries(const std::vector<std::string>& flag
 
 bool own_mistakes(const std::string& words, const std::function<bool(const std::string&)>& in_headers) {
   static const std::regex kError(R"re((^|[ :])(fatal )?error( #\d+)?: (.*))re");
-  static const std::regex kUnknown(R"re(^identifier "(\w+)" is undefined|^[^\w]+(\w+)[^\w]+was not declared in this scope)re");
+  static const std::regex kUnknown(
+      R"re(^identifier "(\w+)" is undefined|^[^\w]+(\w+)[^\w]+was not declared in this scope)re");
   static const std::regex kSemicolon(R"re(^expected (a )?["'‘]+;)re");
   std::istringstream lines(words);
   std::smatch found;
@@ -113,8 +184,10 @@ Status admit_extension(const std::string& bytes) {
   for (const std::string& symbol : library->undefined) {
     const std::string name = operator_of(symbol);
     if (!name.empty() && kOperators.count(name) == 0) {
-      return Failure{"the extension calls torch's operator " + name + "; it may create and view tensors, and its own kernels "
-                     "compute", "policy"};
+      return Failure{"the extension calls torch's operator " + name +
+                         "; it may create and view tensors, and its own kernels "
+                         "compute",
+                     "policy"};
     }
   }
   return ok();

@@ -75,8 +75,7 @@ class TreeReader {
     std::size_t position = 0;
     for (const auto& item : node["items"].items()) {
       const std::string step = list ? std::to_string(position++) : item.key();
-      const Status status =
-          read(item.value(), path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
+      const Status status = read(item.value(), path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
       if (!status) {
         return status;
       }
@@ -97,8 +96,7 @@ class TreeReader {
     if (!node.contains("dtype") || !node["dtype"].is_string() || !whole(node, "storage", storage) ||
         !whole(node, "offset", leaf.offset) || !whole_list(node, "size", leaf.size) ||
         !whole_list(node, "stride", leaf.stride) || leaf.size.size() != leaf.stride.size()) {
-      return bad("tensor '" + path +
-                 "' lacks dtype, storage, offset, size or stride, or one is out of range");
+      return bad("tensor '" + path + "' lacks dtype, storage, offset, size or stride, or one is out of range");
     }
     leaf.dtype = node["dtype"].get<std::string>();
     leaf.storage = static_cast<std::size_t>(storage);
@@ -146,10 +144,9 @@ std::int64_t TensorLeaf::count() const {
 
 std::size_t dtype_bytes(const std::string& dtype) {
   static const std::map<std::string, std::size_t> sizes = {
-      {"float32", 4},   {"float64", 8},       {"float16", 2},    {"bfloat16", 2},  {"bool", 1},
-      {"int8", 1},      {"uint8", 1},         {"int16", 2},      {"uint16", 2},    {"int32", 4},
-      {"uint32", 4},    {"int64", 8},         {"uint64", 8},     {"complex64", 8}, {"complex128", 16},
-      {"complex32", 4}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}};
+      {"float32", 4}, {"float64", 8},   {"float16", 2},     {"bfloat16", 2},  {"bool", 1},          {"int8", 1},
+      {"uint8", 1},   {"int16", 2},     {"uint16", 2},      {"int32", 4},     {"uint32", 4},        {"int64", 8},
+      {"uint64", 8},  {"complex64", 8}, {"complex128", 16}, {"complex32", 4}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
 }
@@ -186,8 +183,7 @@ std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes) {
 }
 
 Result<Manifest> Manifest::parse(const Json& json) {
-  if (!json.is_object() || !json.contains("storages") || !json["storages"].is_array() ||
-      !json.contains("tree")) {
+  if (!json.is_object() || !json.contains("storages") || !json["storages"].is_array() || !json.contains("tree")) {
     return bad("storages and tree are required");
   }
   if (json["storages"].size() > kMostStorages) {

@@ -80,8 +80,7 @@ std::string text_at(const Json& object, const char* key) {
 
 Result<PlanArgument> parse_argument(const Json& json) {
   const std::string role = text_at(json, "role");
-  if (!json.is_object() || role.size() != 1 ||
-      std::string_view("rwsWTSH").find(role[0]) == std::string_view::npos) {
+  if (!json.is_object() || role.size() != 1 || std::string_view("rwsWTSH").find(role[0]) == std::string_view::npos) {
     return bad("an argument has role r, w, s, W, T, S or H");
   }
   PlanArgument argument;
@@ -200,9 +199,8 @@ Result<Plan> Plan::parse(const Json& json) {
   }
   plan.outputs = std::move(*manifest);
   if (json.contains("regions")) {
-    for (auto [key, into] :
-         {std::pair{"inputs", &plan.regions.inputs}, std::pair{"state", &plan.regions.state},
-          std::pair{"outputs", &plan.regions.outputs}}) {
+    for (auto [key, into] : {std::pair{"inputs", &plan.regions.inputs}, std::pair{"state", &plan.regions.state},
+                             std::pair{"outputs", &plan.regions.outputs}}) {
       Result<std::vector<Storage>> parsed = parse_storages(json["regions"], key);
       if (!parsed) {
         return parsed.failure();
@@ -271,8 +269,8 @@ Status Plan::bind(const Signatures& signatures, const Manifest& inputs, const Ma
       return signature.failure();
     }
     if (signature->size() != launch.arguments.size()) {
-      return bad("'" + launch.symbol + "' takes " + std::to_string(signature->size()) +
-                 " arguments, the plan has " + std::to_string(launch.arguments.size()));
+      return bad("'" + launch.symbol + "' takes " + std::to_string(signature->size()) + " arguments, the plan has " +
+                 std::to_string(launch.arguments.size()));
     }
     for (std::size_t i = 0; i < launch.arguments.size(); i++) {
       PlanArgument& argument = launch.arguments[i];
@@ -288,8 +286,7 @@ Status Plan::bind(const Signatures& signatures, const Manifest& inputs, const Ma
       if (argument.role == 'w' && (argument.slot == Slot::input || argument.slot == Slot::state)) {
         return bad(place + " writes into an input or a weight");
       }
-      if (argument.index >= count_of(argument.slot) ||
-          argument.offset > bytes_of(argument.slot, argument.index)) {
+      if (argument.index >= count_of(argument.slot) || argument.offset > bytes_of(argument.slot, argument.index)) {
         return bad(place + " lies outside its region");
       }
     }

@@ -89,8 +89,7 @@ Status match_outputs(const Manifest& outputs, const Manifest& expected) {
       return bad(name + " is " + leaf.dtype + ", the reference's is " + wanted.dtype);
     }
     if (leaf.size != wanted.size) {
-      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " +
-                 Json(wanted.size).dump());
+      return bad(name + " has size " + Json(leaf.size).dump() + ", the reference's " + Json(wanted.size).dump());
     }
     if (overlaps_itself(leaf)) {
       return bad(name + " has elements that share memory");
@@ -98,8 +97,7 @@ Status match_outputs(const Manifest& outputs, const Manifest& expected) {
     const auto range = byte_range(leaf);
     for (std::size_t k = 0; k < i; k++) {
       const auto other = byte_range(outputs.tensors[k]);
-      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second &&
-          other.first < range.second) {
+      if (outputs.tensors[k].storage == leaf.storage && range.first < other.second && other.first < range.second) {
         return bad(name + " shares memory with another output");
       }
     }

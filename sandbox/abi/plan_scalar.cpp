@@ -29,15 +29,13 @@ Result<std::uint64_t> integer_bits(const Json& value) {
     return bad("scalar " + value.dump().substr(0, 40) + " is no integer");
   }
   const bool negative = !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
-  const bool fits =
-      negative ? std::numeric_limits<T>::is_signed &&
-                     value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
-               : value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+  const bool fits = negative ? std::numeric_limits<T>::is_signed &&
+                                   value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<T>::min())
+                             : value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
   if (!fits) {
     return bad("scalar " + value.dump() + " does not fit its type");
   }
-  return bits_of(negative ? static_cast<T>(value.get<std::int64_t>())
-                          : static_cast<T>(value.get<std::uint64_t>()));
+  return bits_of(negative ? static_cast<T>(value.get<std::int64_t>()) : static_cast<T>(value.get<std::uint64_t>()));
 }
 
 Result<double> real(const Json& value) {
@@ -89,8 +87,7 @@ Result<std::uint64_t> scalar_bits(char type, const Json& value) {
     case 'L':
       return integer_bits<std::uint64_t>(value);
     default:
-      return bad("a scalar of type '" + std::string(1, type) +
-                 "' cannot be passed: use float, double or an integer");
+      return bad("a scalar of type '" + std::string(1, type) + "' cannot be passed: use float, double or an integer");
   }
 }
 

@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 constexpr double kTimeout_s = 60;
 // <cmath> brings along what kernels include beside it: only the first include of a source is taken precompiled.
 constexpr const char* kStandardName = "cmath";
-constexpr const char* kStandard =
-    "#include <cmath>\n#include <bit>\n#include <cstddef>\n#include <cstdint>\n";
+constexpr const char* kStandard = "#include <cmath>\n#include <bit>\n#include <cstddef>\n#include <cstdint>\n";
 
 // Makes ready/NAME.gch below `folder` out of source/PATH. The compiler writes elsewhere: what a jail leaves is copied.
-bool precompile(const HeaderRequest& request, const fs::path& folder, const std::string& path, const std::string& name) {
+bool precompile(const HeaderRequest& request, const fs::path& folder, const std::string& path,
+                const std::string& name) {
   const fs::path out = folder / "out";
   std::error_code error;
   fs::create_directory(out, error);
@@ -34,8 +34,7 @@ bool precompile(const HeaderRequest& request, const fs::path& folder, const std:
   spec.binds = {{(folder / "source").string(), "/build", false}, {out.string(), "/out", true}};
   Result<Output> output = run_in_jail(spec, "", kTimeout_s, 20000);
   const fs::path made = out / "header.gch";
-  const bool there =
-      output && output->exit.code == 0 && fs::is_regular_file(fs::symlink_status(made, error));
+  const bool there = output && output->exit.code == 0 && fs::is_regular_file(fs::symlink_status(made, error));
   const std::optional<std::string> bytes = there ? read_file(made) : std::nullopt;
   fs::remove_all(out, error);
   return bytes && write_file(folder / "ready" / (name + ".gch"), *bytes);
@@ -60,8 +59,9 @@ bool make_all(const HeaderRequest& request, const fs::path& folder) {
 }  // namespace
 
 std::string precompiled_headers(const HeaderRequest& request) {
-  const Json key = {{"compiler", request.compiler}, {"flags", request.flags}, {"standard", kStandard}, {"format", 2},
-                    {"files", request.files}, {"machine", request.identity}};
+  const Json key = {{"compiler", request.compiler}, {"flags", request.flags},
+                    {"standard", kStandard},        {"format", 2},
+                    {"files", request.files},       {"machine", request.identity}};
   const fs::path ready = fs::path(request.cache_dir) / ("headers-" + sha256_hex(key.dump()).substr(0, 16));
   return made_once(ready, [&](const fs::path& folder) { return make_all(request, folder); });
 }

@@ -130,8 +130,7 @@ Result<Segments> read_segments(const Reader& file, const Elf64_Ehdr& header) {
 
 // Only a section header says how many dynamic symbols there are; it must describe the table that the loader
 // uses.
-std::optional<std::uint64_t> count_symbols(const Reader& file, const Elf64_Ehdr& header,
-                                           std::uint64_t symbols) {
+std::optional<std::uint64_t> count_symbols(const Reader& file, const Elf64_Ehdr& header, std::uint64_t symbols) {
   for (unsigned i = 0; i < header.e_shnum; i++) {
     const auto section = file.at<Elf64_Shdr>(header.e_shoff + std::uint64_t{i} * sizeof(Elf64_Shdr));
     if (section && section->sh_type == SHT_DYNSYM && section->sh_offset == symbols &&
@@ -148,8 +147,8 @@ bool starts_with_any(std::string_view name, std::initializer_list<std::string_vi
 }
 
 bool needed_allowed(std::string_view name, bool cuda) {
-  if (starts_with_any(name, {"libc.so.", "libm.so.", "libstdc++.so.", "libgcc_s.so.", "libgomp.so.",
-                             "libpthread.so.", "ld-linux-"})) {
+  if (starts_with_any(name, {"libc.so.", "libm.so.", "libstdc++.so.", "libgcc_s.so.", "libgomp.so.", "libpthread.so.",
+                             "ld-linux-"})) {
     return true;
   }
   return cuda && starts_with_any(name, {"libcudart.so.", "libcublas.so.", "libcublasLt.so.", "libcudnn"});
@@ -171,8 +170,7 @@ bool symbol_refused(std::string_view name) {
   if (!starts_with_any(name, {"cublas"})) {
     return false;
   }
-  for (const std::string_view word :
-       {"gemm", "matmul", "layout", "set", "getstatus", "version", "preference"}) {
+  for (const std::string_view word : {"gemm", "matmul", "layout", "set", "getstatus", "version", "preference"}) {
     if (contains_word(name, word)) {
       return false;
     }
@@ -186,14 +184,12 @@ std::size_t type_bytes(char type) {
   if (type == 'L') {
     return 8;
   }
-  const auto found =
-      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& d) { return d.type == type; });
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& d) { return d.type == type; });
   return found == kDtypes.end() ? 0 : found->bytes;
 }
 
 char type_of_dtype(std::string_view dtype) {
-  const auto found =
-      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& d) { return d.name == dtype; });
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& d) { return d.name == dtype; });
   return found == kDtypes.end() ? '\0' : found->type;
 }
 
@@ -217,8 +213,8 @@ Result<std::vector<SignatureArgument>> parse_signature(std::string_view text) {
 Result<Library> read_library(std::string_view elf) {
   const Reader file(elf);
   const auto header = file.at<Elf64_Ehdr>(0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_DYN || header->e_machine != kMachine) {
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+      header->e_type != ET_DYN || header->e_machine != kMachine) {
     return malformed("no 64-bit shared object of this machine");
   }
   Result<Segments> segments = read_segments(file, *header);
@@ -236,8 +232,7 @@ Result<Library> read_library(std::string_view elf) {
   if (!count || *count > kMostSymbols) {
     return malformed("the number of dynamic symbols is unknown or too large");
   }
-  const std::uint64_t strings_end =
-      *strings + std::min<std::uint64_t>(segments->tag(DT_STRSZ).value_or(0), elf.size());
+  const std::uint64_t strings_end = *strings + std::min<std::uint64_t>(segments->tag(DT_STRSZ).value_or(0), elf.size());
 
   Library library;
   for (const Elf64_Dyn& entry : segments->dynamic) {
@@ -245,8 +240,7 @@ Result<Library> read_library(std::string_view elf) {
       return Failure{"the library sets a search path", "policy"};
     }
     if (entry.d_tag == DT_NEEDED) {
-      const auto name =
-          file.text(*strings + std::min<std::uint64_t>(entry.d_un.d_val, elf.size()), strings_end);
+      const auto name = file.text(*strings + std::min<std::uint64_t>(entry.d_un.d_val, elf.size()), strings_end);
       if (!name) {
         return malformed("a needed library without a name");
       }
@@ -267,8 +261,8 @@ Result<Library> read_library(std::string_view elf) {
       continue;
     }
     const auto place = segments->file_offset(symbol->st_value);
-    const auto text = place ? file.text(*place, *place + std::min<std::uint64_t>(symbol->st_size, elf.size()))
-                            : std::nullopt;
+    const auto text =
+        place ? file.text(*place, *place + std::min<std::uint64_t>(symbol->st_size, elf.size())) : std::nullopt;
     if (!text || !parse_signature(*text)) {
       return malformed("the signature of '" + std::string(name->substr(kPrefix.size(), 80)) + "' is damaged");
     }
@@ -284,8 +278,7 @@ Result<Signatures> admit_library(std::string_view elf, const std::string& target
   }
   for (const std::string& name : library->needed) {
     if (!needed_allowed(name, target == "cuda")) {
-      return Failure{"the library needs " + name + ", which kernels for target " + target + " may not use",
-                     "policy"};
+      return Failure{"the library needs " + name + ", which kernels for target " + target + " may not use", "policy"};
     }
   }
   for (const std::string& name : library->undefined) {
@@ -294,8 +287,7 @@ Result<Signatures> admit_library(std::string_view elf, const std::string& target
     }
   }
   if (library->signatures.empty()) {
-    return Failure{"no launcher is exported: write KHOST_EXPORT(name) below an extern \"C\" int name(…)",
-                   "bad_input"};
+    return Failure{"no launcher is exported: write KHOST_EXPORT(name) below an extern \"C\" int name(…)", "bad_input"};
   }
   for (const auto& [name, text] : library->signatures) {
     if (target == "cpu" && (text.find('S') != std::string::npos || text.find('H') != std::string::npos)) {

@@ -121,8 +121,8 @@ std::vector<std::string> torch_include_flags(const TorchPlace& place) {
 }
 
 std::vector<std::string> torch_host_flags(const std::vector<std::string>& include_flags) {
-  std::vector<std::string> flags = {"-O0", "-std=c++17", "-fPIC", "-fdiagnostics-color=never", "-fmax-errors=10",
-                                    "-DTORCH_API_INCLUDE_EXTENSION_H"};
+  std::vector<std::string> flags = {
+      "-O0", "-std=c++17", "-fPIC", "-fdiagnostics-color=never", "-fmax-errors=10", "-DTORCH_API_INCLUDE_EXTENSION_H"};
   flags.insert(flags.end(), include_flags.begin(), include_flags.end());
   return flags;
 }
@@ -134,7 +134,8 @@ bool in_torch_headers(const TorchPlace& place, const std::string& identifier) {
   std::unordered_set<std::string>& names = known[place.torch];
   if (names.empty()) {
     std::error_code error;
-    for (fs::recursive_directory_iterator i(place.torch + "/include", error), end; !error && i != end; i.increment(error)) {
+    for (fs::recursive_directory_iterator i(place.torch + "/include", error), end; !error && i != end;
+         i.increment(error)) {
       const std::string text = i->is_regular_file(error) ? read_file(i->path()).value_or("") : "";
       for (std::size_t at = 0; at < text.size();) {
         const std::size_t first = at;
@@ -153,8 +154,11 @@ bool in_torch_headers(const TorchPlace& place, const std::string& identifier) {
 }
 
 std::string precompiled_torch(const TorchPlace& place, const std::string& cache_dir) {
-  const Json key = {{"flags", torch_host_flags(torch_include_flags(place))}, {"headers", kHeaders}, {"torch", place.version},
-                    {"machine", machine_identity("cpu")}, {"format", 1}};
+  const Json key = {{"flags", torch_host_flags(torch_include_flags(place))},
+                    {"headers", kHeaders},
+                    {"torch", place.version},
+                    {"machine", machine_identity("cpu")},
+                    {"format", 1}};
   const fs::path ready = fs::path(cache_dir) / ("torch-" + sha256_hex(key.dump()).substr(0, 16));
   return made_once(ready, [&](const fs::path& folder) { return precompile(place, folder); });
 }

@@ -9,8 +9,8 @@
 namespace khost::sandbox {
 
 struct TorchPlace {
-  std::string torch;                  // folder of the package
-  std::string python_include;         // of Python.h
+  std::string torch;           // folder of the package
+  std::string python_include;  // of Python.h
   std::string version;
   std::vector<std::string> prefixes;  // what a jail must see of it
 };

@@ -37,7 +37,9 @@ bool write_text(const std::string& path, const std::string& text) {
   return n == static_cast<ssize_t>(text.size());
 }
 
-bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
 
 // Groups are named khost-OWNER-NUMBER: those whose owner was killed are empty by now and can go.
 void sweep(const std::string& parent) {
@@ -119,8 +121,7 @@ std::unique_ptr<Cgroup> Cgroup::create(const Limits& limits) {
     }
     group->folders_.push_back(folder);
     if (place.memory) {
-      write_text(folder + (place.v2 ? "/memory.max" : "/memory.limit_in_bytes"),
-                 std::to_string(limits.memory_bytes));
+      write_text(folder + (place.v2 ? "/memory.max" : "/memory.limit_in_bytes"), std::to_string(limits.memory_bytes));
       write_text(folder + "/memory.swap.max", "0");
     }
     if (place.processes) {

@@ -34,7 +34,9 @@ constexpr const char* kRemedy =
     "(docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); as an ordinary user allow user namespaces "
     "(sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)";
 
-Fd pidfd_of(pid_t pid) { return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+Fd pidfd_of(pid_t pid) {
+  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
 
 void signal_through(const Fd& pidfd, int signal) {
   if (pidfd) {
@@ -69,7 +71,7 @@ void check(const JailSpec& spec) {
 // A folder that root made for a jail's output must belong to the uid that fills it.
 Status give_writable_binds(const JailSpec& spec, uid_t uid) {
   for (const Bind& bind : spec.binds) {
-    struct stat info{};
+    struct stat info {};
     if (!bind.writable) {
       continue;
     }
@@ -175,8 +177,11 @@ Status Jail::State::launch(const JailSpec& spec, Route route) {
     return settings.failure();
   }
   const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  std::vector<std::pair<int, int>> fds{{null.get(), 0},         {null.get(), 1},        {complaints.get(), 2},
-                                       {settings->get(), kSettingsFd}, {theirs.get(), kStatusFd}};
+  std::vector<std::pair<int, int>> fds{{null.get(), 0},
+                                       {null.get(), 1},
+                                       {complaints.get(), 2},
+                                       {settings->get(), kSettingsFd},
+                                       {theirs.get(), kStatusFd}};
   for (size_t i = 0; i < spec.fds.size(); ++i) {
     fds.emplace_back(spec.fds[i].first, kFirstFd + static_cast<int>(i));
   }
@@ -192,8 +197,7 @@ Status Jail::State::launch(const JailSpec& spec, Route route) {
     fds.emplace_back(file->get(), data_fds.back());
     data.push_back(std::move(*file));
   }
-  const Result<pid_t> child = spawn(
-      bwrap, bubblewrap_arguments(spec, route, jail_exec_path(), files, data_fds), fds);
+  const Result<pid_t> child = spawn(bwrap, bubblewrap_arguments(spec, route, jail_exec_path(), files, data_fds), fds);
   if (!child) {
     return child.failure();
   }
@@ -313,9 +317,15 @@ Jail::Jail(Jail&& other) noexcept = default;
 Jail& Jail::operator=(Jail&& other) noexcept = default;
 Jail::~Jail() = default;
 
-pid_t Jail::pid() const { return state_->main; }
-uid_t Jail::uid() const { return state_->uid; }
-int Jail::exit_fd() const { return state_->outer_fd.get(); }
+pid_t Jail::pid() const {
+  return state_->main;
+}
+uid_t Jail::uid() const {
+  return state_->uid;
+}
+int Jail::exit_fd() const {
+  return state_->outer_fd.get();
+}
 
 void Jail::freeze() {
   signal_through(state_->main_fd, SIGSTOP);
@@ -331,7 +341,9 @@ void Jail::thaw() {
   signal_through(state_->main_fd, SIGCONT);
 }
 
-void Jail::signal(int number) { signal_through(state_->main_fd, number); }
+void Jail::signal(int number) {
+  signal_through(state_->main_fd, number);
+}
 
 void Jail::signal_children(int number, double since_s) {
   if (!state_->exit) {
@@ -363,8 +375,12 @@ Exit Jail::wait(Deadline deadline) {
   return *state_->exit;
 }
 
-Exit Jail::wait() { return wait(Clock::now() + std::chrono::hours(24 * 365)); }
+Exit Jail::wait() {
+  return wait(Clock::now() + std::chrono::hours(24 * 365));
+}
 
-void Jail::kill() { state_->kill(); }
+void Jail::kill() {
+  state_->kill();
+}
 
 }  // namespace khost::sandbox

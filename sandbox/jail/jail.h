@@ -27,11 +27,11 @@
 namespace khost::sandbox {
 
 struct Exit {
-  int code = -1;          // exit status of the main program, -1 when a signal ended it
+  int code = -1;  // exit status of the main program, -1 when a signal ended it
   int signal = 0;
   bool timed_out = false;
   double wall_s = 0;
-  double cpu_s = 0;       // of the main program and the children it waited for
+  double cpu_s = 0;  // of the main program and the children it waited for
 };
 
 struct Output {
@@ -51,21 +51,21 @@ class Jail {
   Jail& operator=(Jail&& other) noexcept;
   ~Jail();  // kills the whole tree and waits for its end
 
-  pid_t pid() const;      // of the main program, as the host sees it
-  uid_t uid() const;      // kernel uid inside
+  pid_t pid() const;  // of the main program, as the host sees it
+  uid_t uid() const;  // kernel uid inside
   // Stops and continues every process of the jail. With threads_only this is one signal; otherwise the tree is
   // walked until no process is missed. A process that the jail's own code stopped is continued too.
   void freeze();
   void thaw();
 
-  void signal(int number);                // to the main program only
+  void signal(int number);  // to the main program only
   // To what the main program started at `since_s` (seconds of CLOCK_BOOTTIME) or later, and to their children.
   void signal_children(int number, double since_s);
-  std::optional<Exit> poll();             // the exit once the program ended and its tree is gone
-  int exit_fd() const;                    // becomes readable at the end; for event loops
-  Exit wait(Deadline deadline);           // kills the tree at the deadline, then timed_out
-  Exit wait();                            // without a deadline
-  void kill();                            // the whole tree; wait() or poll() then give the exit
+  std::optional<Exit> poll();    // the exit once the program ended and its tree is gone
+  int exit_fd() const;           // becomes readable at the end; for event loops
+  Exit wait(Deadline deadline);  // kills the tree at the deadline, then timed_out
+  Exit wait();                   // without a deadline
+  void kill();                   // the whole tree; wait() or poll() then give the exit
 
  private:
   struct State;

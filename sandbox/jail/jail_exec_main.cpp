@@ -38,7 +38,9 @@ using namespace khost::sandbox;
   _exit(127);
 }
 
-void tell(const std::string& message) { send(kStatusFd, message.data(), message.size(), MSG_NOSIGNAL); }
+void tell(const std::string& message) {
+  send(kStatusFd, message.data(), message.size(), MSG_NOSIGNAL);
+}
 
 std::string read_all(int fd) {
   std::string text;
@@ -155,8 +157,8 @@ void volunteer_for_oom() {
     setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   }
   errno = 0;
-  const std::string failure = apply_filter(
-      {settings.at("threads_only").get<bool>(), settings.at("allow_memfd").get<bool>()});
+  const std::string failure =
+      apply_filter({settings.at("threads_only").get<bool>(), settings.at("allow_memfd").get<bool>()});
   if (!failure.empty()) {
     give_up(failure);
   }

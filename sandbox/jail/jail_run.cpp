@@ -28,7 +28,9 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-void make_nonblocking(const Fd& fd) { fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK); }
+void make_nonblocking(const Fd& fd) {
+  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
 
 // Feeds and drains the pipes until the tree is gone and the pipes are empty, or until the deadline.
 void pump(Jail& jail, Pipe& in, Fd& out, Fd& err, const std::string& input, HeadTail& out_text, HeadTail& err_text,

@@ -5,7 +5,9 @@
 namespace khost::sandbox {
 namespace {
 
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
 
 // Without a character that was cut in two at the end.
 std::string_view trim_end(std::string_view text) {
@@ -41,7 +43,10 @@ size_t sequence_length(std::string_view text) {
   if (first < 0x80) {
     return first == 0 ? 0 : 1;
   }
-  const size_t length = first >= 0xf0 && first <= 0xf4 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  const size_t length = first >= 0xf0 && first <= 0xf4  ? 4
+                        : first >= 0xe0 && first < 0xf0 ? 3
+                        : first >= 0xc2 && first < 0xe0 ? 2
+                                                        : 0;
   if (length == 0 || text.size() < length) {
     return 0;
   }

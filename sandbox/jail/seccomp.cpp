@@ -79,8 +79,8 @@ scmp_arg_cmp bits_set(unsigned argument, unsigned long long bits) {
 void deny_clone(Filter& filter, bool threads_only) {
   // The flags of clone3 lie in memory, where a filter cannot look; libraries fall back to clone.
   filter.deny("clone3", ENOSYS);
-  for (const unsigned long long flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC,
-                                        CLONE_NEWUTS, CLONE_NEWCGROUP}) {
+  for (const unsigned long long flag :
+       {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP}) {
     filter.deny("clone", EPERM, {bits_set(0, flag)});
   }
   if (threads_only) {

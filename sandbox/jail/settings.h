@@ -12,7 +12,7 @@ namespace khost::sandbox {
 
 inline constexpr int kSettingsFd = 3;
 inline constexpr int kStatusFd = 4;
-inline constexpr int kFirstFd = 10;        // the program's descriptors, in the order of JailSpec::fds
+inline constexpr int kFirstFd = 10;  // the program's descriptors, in the order of JailSpec::fds
 inline constexpr int kMostFds = 32;
 inline constexpr int kFirstDataFd = 50;    // read and closed by bubblewrap
 inline constexpr int kReportFd = 99;       // in the program's setup: pipe to process 1

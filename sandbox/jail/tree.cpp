@@ -50,8 +50,7 @@ std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> found;
   std::error_code error;
   // children belong to the thread that forked them
-  for (const auto& thread :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
     std::ifstream file(thread.path() / "children");
     for (pid_t child = 0; file >> child;) {
       found.push_back(child);

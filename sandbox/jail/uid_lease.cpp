@@ -42,6 +42,8 @@ Result<std::shared_ptr<const UidLease>> UidLease::acquire() {
   return Failure{"all " + std::to_string(kUidCount) + " uids for jails are in use", "busy"};
 }
 
-UidLease::~UidLease() { close(lock_); }
+UidLease::~UidLease() {
+  close(lock_);
+}
 
 }  // namespace khost::sandbox

@@ -43,8 +43,8 @@ void add_system(Arguments& arguments) {
 void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std::vector<int>& data_fds) {
   add_parents(arguments, "/etc/");
   // The dynamic linker's tables and Debian's links for cc, c++, ld, awk, ...
-  for (const char* path : {"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
-                           "/etc/localtime"}) {
+  for (const char* path :
+       {"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"}) {
     add(arguments, {"--ro-bind-try", path, path});
   }
   for (size_t i = 0; i < files.size(); ++i) {
@@ -91,15 +91,15 @@ std::vector<EtcFile> etc_files(uid_t uid) {
 }
 
 std::vector<std::string> bubblewrap_arguments(const JailSpec& spec, Route route, const std::string& jail_exec,
-                                              const std::vector<EtcFile>& files,
-                                              const std::vector<int>& data_fds) {
-  Arguments arguments{"bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
-                      "--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "khost"};
+                                              const std::vector<EtcFile>& files, const std::vector<int>& data_fds) {
+  Arguments arguments{
+      "bwrap",         "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent",
+      "--new-session", "--as-pid-1",    "--hostname",    "khost"};
   if (route == Route::user) {
     add(arguments, {"--unshare-user", "--disable-userns"});
   } else {
-    add(arguments, {"--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add",
-                    "CAP_SETPCAP"});
+    add(arguments,
+        {"--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"});
   }
   add_system(arguments);
   add_etc(arguments, files, data_fds);

@@ -25,8 +25,7 @@ std::vector<EtcFile> etc_files(uid_t uid);
 
 // The whole command line. `data_fds` are the numbers, in the child, of files that hold etc_files() in order.
 std::vector<std::string> bubblewrap_arguments(const JailSpec& spec, Route route, const std::string& jail_exec,
-                                              const std::vector<EtcFile>& files,
-                                              const std::vector<int>& data_fds);
+                                              const std::vector<EtcFile>& files, const std::vector<int>& data_fds);
 
 // First executable of that name in PATH or the usual folders; empty when there is none.
 std::string find_program(const std::string& name);

@@ -19,11 +19,13 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr double kSlice = 0.05;        // how often a wait looks whether the subject is still there
+constexpr double kSlice = 0.05;  // how often a wait looks whether the subject is still there
 constexpr double kStandTimeout = 5;
-constexpr int kFavoured = -15;         // nice
+constexpr int kFavoured = -15;  // nice
 
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
 template <class F>
 void each_thread(pid_t pid, F body) {
@@ -103,7 +105,9 @@ cpu_set_t core_set(int first_core, int cores) {
   return set;
 }
 
-pid_t thread_number(const std::string& folder) { return atoi(folder.c_str() + folder.rfind('/') + 1); }
+pid_t thread_number(const std::string& folder) {
+  return atoi(folder.c_str() + folder.rfind('/') + 1);
+}
 
 }  // namespace
 
@@ -205,14 +209,24 @@ void Clock::stop() {
   stand_still();
 }
 
-Window Clock::ready(double timeout_s) { return run(sandbox::kReady, timeout_s, false); }
+Window Clock::ready(double timeout_s) {
+  return run(sandbox::kReady, timeout_s, false);
+}
 
-Window Clock::call(double timeout_s) { return run(++seq_, timeout_s, true); }
+Window Clock::call(double timeout_s) {
+  return run(++seq_, timeout_s, true);
+}
 
-int core_count() { return static_cast<int>(own_cores().size()); }
+int core_count() {
+  return static_cast<int>(own_cores().size());
+}
 
-int subject_core() { return core_count() > 1 ? 1 : 0; }
-int subject_cores(int threads) { return std::max(1, std::min(threads, core_count() - 1)); }
+int subject_core() {
+  return core_count() > 1 ? 1 : 0;
+}
+int subject_cores(int threads) {
+  return std::max(1, std::min(threads, core_count() - 1));
+}
 
 void pin(pid_t pid, int first_core, int cores) {
   if (core_count() < 2) {
@@ -234,7 +248,8 @@ OffTheCores::OffTheCores(int first_core, int cores) : nice_(getpriority(PRIO_PRO
   setpriority(PRIO_PROCESS, 0, kFavoured);
   moved_ = core_count() > 1 && CPU_COUNT(&mine) > 0;
   if (moved_) {
-    each_thread(getpid(), [&](const std::string& thread) { sched_setaffinity(thread_number(thread), sizeof mine, &mine); });
+    each_thread(getpid(),
+                [&](const std::string& thread) { sched_setaffinity(thread_number(thread), sizeof mine, &mine); });
   }
 }
 
@@ -245,6 +260,8 @@ OffTheCores::~OffTheCores() {
   }
 }
 
-bool undisturbed(const Window& window) { return window.waited_s <= 20e-6 + 0.01 * window.seconds; }
+bool undisturbed(const Window& window) {
+  return window.waited_s <= 20e-6 + 0.01 * window.seconds;
+}
 
 }  // namespace khost::judge

@@ -40,12 +40,12 @@ struct Window {
   };
   End end = End::done;
   double seconds = 0;
-  double waited_s = 0;        // time on the run queue of all its threads and of the judge's: a core was not free
-  double freeze_s = 0;        // from the acknowledgement until every thread stood
-  double ran_s = 0;           // processor time since it was found to stand
-  double late_s = 0;          // processor time after the acknowledgement, at most freeze_s
-  double reply_s = 0;         // from the stamp of the acknowledgement to t1; of use where the subject is trusted
-  std::uint32_t status = 0;   // what the launcher returned, by its own account
+  double waited_s = 0;       // time on the run queue of all its threads and of the judge's: a core was not free
+  double freeze_s = 0;       // from the acknowledgement until every thread stood
+  double ran_s = 0;          // processor time since it was found to stand
+  double late_s = 0;         // processor time after the acknowledgement, at most freeze_s
+  double reply_s = 0;        // from the stamp of the acknowledgement to t1; of use where the subject is trusted
+  std::uint32_t status = 0;  // what the launcher returned, by its own account
   std::string message;
   std::optional<sandbox::Exit> exit;
 };

@@ -42,9 +42,18 @@ T read(const std::byte* at) {
   return value;
 }
 
-struct Single { static double get(const std::byte* p) { return read<float>(p); } static constexpr std::size_t size = 4; };
-struct Double { static double get(const std::byte* p) { return read<double>(p); } static constexpr std::size_t size = 8; };
-struct Half { static double get(const std::byte* p) { return half_value(read<std::uint16_t>(p)); } static constexpr std::size_t size = 2; };
+struct Single {
+  static double get(const std::byte* p) { return read<float>(p); }
+  static constexpr std::size_t size = 4;
+};
+struct Double {
+  static double get(const std::byte* p) { return read<double>(p); }
+  static constexpr std::size_t size = 8;
+};
+struct Half {
+  static double get(const std::byte* p) { return half_value(read<std::uint16_t>(p)); }
+  static constexpr std::size_t size = 2;
+};
 struct Brain {
   static double get(const std::byte* p) { return from_bits(static_cast<std::uint32_t>(read<std::uint16_t>(p)) << 16); }
   static constexpr std::size_t size = 2;
@@ -145,10 +154,14 @@ std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g
 double integer_value(const std::byte* at, const std::string& dtype, std::size_t size) {
   const bool is_signed = dtype.rfind("int", 0) == 0;
   switch (size) {
-    case 1: return is_signed ? read<std::int8_t>(at) : read<std::uint8_t>(at);
-    case 2: return is_signed ? read<std::int16_t>(at) : read<std::uint16_t>(at);
-    case 4: return is_signed ? static_cast<double>(read<std::int32_t>(at)) : read<std::uint32_t>(at);
-    default: return is_signed ? static_cast<double>(read<std::int64_t>(at)) : static_cast<double>(read<std::uint64_t>(at));
+    case 1:
+      return is_signed ? read<std::int8_t>(at) : read<std::uint8_t>(at);
+    case 2:
+      return is_signed ? read<std::int16_t>(at) : read<std::uint16_t>(at);
+    case 4:
+      return is_signed ? static_cast<double>(read<std::int32_t>(at)) : read<std::uint32_t>(at);
+    default:
+      return is_signed ? static_cast<double>(read<std::int64_t>(at)) : static_cast<double>(read<std::uint64_t>(at));
   }
 }
 

@@ -35,11 +35,11 @@ Result<std::vector<Tolerance>> tolerances(const std::string& name, std::size_t o
                                           const std::vector<OutputScale>& scales);
 
 struct Mismatch {
-  std::string output;   // path in the tree, may be empty
+  std::string output;  // path in the tree, may be empty
   std::vector<std::int64_t> at;
   double got = 0;
   double expected = 0;
-  std::int64_t count = 0;   // wrong elements of this output
+  std::int64_t count = 0;  // wrong elements of this output
   std::int64_t total = 0;
   struct Example {
     std::vector<std::int64_t> at;

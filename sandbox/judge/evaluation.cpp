@@ -9,7 +9,9 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
 }  // namespace
 
@@ -24,9 +26,9 @@ Result<Json> Evaluation::run() {
     bool (Evaluation::*run)();
   };
   const bool timed = wants_times(request_, purpose_);
-  for (const Step& step : {Step{"task", &Evaluation::open_task}, Step{"build", &Evaluation::build_kernels},
-                           Step{"plan", &Evaluation::make_plan}, Step{"verify", &Evaluation::verify},
-                           Step{"time", &Evaluation::time}}) {
+  for (const Step& step :
+       {Step{"task", &Evaluation::open_task}, Step{"build", &Evaluation::build_kernels},
+        Step{"plan", &Evaluation::make_plan}, Step{"verify", &Evaluation::verify}, Step{"time", &Evaluation::time}}) {
     if (step.run == &Evaluation::time && !timed) {
       break;
     }
@@ -78,8 +80,7 @@ bool Evaluation::build_kernels() {
 }
 
 bool Evaluation::make_plan() {
-  Result<sandbox::Plan> plan =
-      plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
+  Result<sandbox::Plan> plan = plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
   if (!plan) {
     fail_plan(verdict_, plan.failure());
     return false;

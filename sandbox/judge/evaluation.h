@@ -72,12 +72,12 @@ class Evaluation {
   std::vector<Tolerance> tolerance_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   std::unique_ptr<Subject> subject_;
-  Lease* lease_ = nullptr;            // while timing
-  Baseline self_;                     // the candidate against itself: its own processes as a baseline
+  Lease* lease_ = nullptr;  // while timing
+  Baseline self_;           // the candidate against itself: its own processes as a baseline
   int threads_ = 1;
   int dropped_ = 0;
   bool steady_candidate_ = true;
-  bool steady_ = true;                // whether most windows of the last block had their cores to themselves
+  bool steady_ = true;  // whether most windows of the last block had their cores to themselves
   double exclusive_s_ = 0;
 };
 

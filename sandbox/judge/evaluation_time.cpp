@@ -30,7 +30,9 @@ constexpr double kCostShare = 0.05;
 constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
 constexpr double kFloorMargin = 1.05;
 
-double at_least(double seconds) { return std::max(1e-7, seconds); }
+double at_least(double seconds) {
+  return std::max(1e-7, seconds);
+}
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) {
@@ -302,7 +304,8 @@ bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& s
 bool Evaluation::below_floor(double seconds) {
   const Layouts& layouts = session_->layouts();
   const double all = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes);
-  const double rate = threads_ * kFloorMargin * service_.read_rate(layouts.inputs.region_bytes + layouts.state.region_bytes);
+  const double rate =
+      threads_ * kFloorMargin * service_.read_rate(layouts.inputs.region_bytes + layouts.state.region_bytes);
   if (rate <= 0 || (seconds + verdict_.slack_s) * rate >= all) {
     return false;
   }

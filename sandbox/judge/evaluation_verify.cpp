@@ -47,8 +47,8 @@ bool Evaluation::take_batch() {
 
 std::unique_ptr<Subject> Evaluation::fresh(const char* stage) {
   const std::shared_lock turn(service_.running_);
-  Result<std::unique_ptr<Subject>> subject = Subject::start(session_.get(), plan_, built_.path, threads_,
-                                                            service_.limits_);
+  Result<std::unique_ptr<Subject>> subject =
+      Subject::start(session_.get(), plan_, built_.path, threads_, service_.limits_);
   if (!subject) {
     verdict_.fail("void", stage, subject.failure().code, subject.failure().message);
     return nullptr;
@@ -58,8 +58,10 @@ std::unique_ptr<Subject> Evaluation::fresh(const char* stage) {
     return std::move(*subject);
   }
   const bool memory = window.message.find("Cannot allocate memory") != std::string::npos;
-  verdict_.fail(window.end == Window::End::timeout ? "timeout" : memory ? "oom" : "crash", stage, "set_up",
-                window.message.empty() ? "the subject did not get ready" : window.message);
+  verdict_.fail(window.end == Window::End::timeout ? "timeout"
+                : memory                           ? "oom"
+                                                   : "crash",
+                stage, "set_up", window.message.empty() ? "the subject did not get ready" : window.message);
   return nullptr;
 }
 
@@ -71,9 +73,9 @@ void Evaluation::blame_window(const Window& window, const char* stage) {
     case Window::End::stuck:
       return verdict_.fail("timeout", stage, "stop", "the process could not be stopped after its call");
     case Window::End::ran:
-      return verdict_.fail("policy", stage, "ran_while_frozen",
-                           "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) +
-                               " ns between its calls");
+      return verdict_.fail(
+          "policy", stage, "ran_while_frozen",
+          "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) + " ns between its calls");
     case Window::End::escaped:
       return verdict_.fail("policy", stage, "affinity", "a thread left the cores that it was given");
     case Window::End::gone: {
@@ -81,9 +83,9 @@ void Evaluation::blame_window(const Window& window, const char* stage) {
       if ((window.exit && window.exit->code == kOutOfMemory) || number == SIGKILL) {  // only the kernel sends that
         return verdict_.fail("oom", stage, "memory", "the kernel's process ran out of memory");
       }
-      return verdict_.fail("crash", stage, number != 0 ? "signal" : "exit",
-                           number != 0 ? "the kernel died of signal " + std::to_string(number)
-                                       : "the kernel ended its process");
+      return verdict_.fail(
+          "crash", stage, number != 0 ? "signal" : "exit",
+          number != 0 ? "the kernel died of signal " + std::to_string(number) : "the kernel ended its process");
     }
     case Window::End::done:
       return verdict_.fail("crash", stage, "status", window.message);

@@ -99,8 +99,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  khost::judge::Service service({options["--python"], options["--root"]}, options["--lease"], std::stoi(options["--host"]),
-                                 limits_of(options));
+  khost::judge::Service service({options["--python"], options["--root"]}, options["--lease"],
+                                std::stoi(options["--host"]), limits_of(options));
   std::mutex mutex;
   std::condition_variable some;
   std::deque<Json> waiting;

@@ -48,7 +48,9 @@ Region& Region::operator=(Region&& other) noexcept {
   return *this;
 }
 
-void Region::close_file() { fd_.reset(); }
+void Region::close_file() {
+  fd_.reset();
+}
 
 Region::~Region() {
   if (base_ != nullptr) {

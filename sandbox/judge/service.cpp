@@ -22,7 +22,7 @@ constexpr double kQuestionTimeout_s = 60;
 std::size_t memory_for_sets() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 4;
 }
-}
+}  // namespace
 
 Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu) {
   const std::scoped_lock lock(slot.mutex);
@@ -133,7 +133,8 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "trace" || kind == "admit") {
     return ask(kind, request["task"]["source"].get<std::string>());
   }
-  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl", "bad_input"};
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl",
+                 "bad_input"};
 }
 
 // Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge needs.
@@ -197,7 +198,8 @@ Result<Json> Service::evaluate(const Json& request) {
   if (!verdict || verdict->value("status", "") != "void") {
     return verdict;
   }
-  const Json first = {{"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
+  const Json first = {
+      {"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
   Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
   if (again) {
     (*again)["evidence"]["retried"] = first;

@@ -68,7 +68,7 @@ class Service {
   pid_t host_;
   sandbox::Limits limits_;
   std::mutex zygotes_, sessions_mutex_, timing_;
-  std::shared_mutex running_;  // shared by a subject's call or set-up, alone for a block that is timed
+  std::shared_mutex running_;                 // shared by a subject's call or set-up, alone for a block that is timed
   std::map<std::size_t, double> read_rates_;  // under timing_
   // Starting one takes seconds, in which the others are to be had.
   struct Slot {
@@ -87,9 +87,9 @@ class Service {
   };
   std::list<std::shared_ptr<Session>> sessions_;
   std::map<std::string, Measured> measured_;  // by the hash of a task
-  KeyedMutex opening_;  // of the hash of a task
-  Cost cost_;  // under timing_
-  std::shared_ptr<gpu::Gpu> gpu_;  // made by the first request for target cuda; under zygotes_
+  KeyedMutex opening_;                        // of the hash of a task
+  Cost cost_;                                 // under timing_
+  std::shared_ptr<gpu::Gpu> gpu_;             // made by the first request for target cuda; under zygotes_
 };
 
 }  // namespace khost::judge

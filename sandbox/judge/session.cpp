@@ -46,8 +46,12 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
   if (!child) {
     return child;
   }
-  Result<Json> answer = child->call({{"kind", "load"}, {"source", source_}, {"seed", secret_number()},
-                                     {"plant", planted_.load()}, {"device", options_.device}}, {}, kLoadTimeout);
+  Result<Json> answer = child->call({{"kind", "load"},
+                                     {"source", source_},
+                                     {"seed", secret_number()},
+                                     {"plant", planted_.load()},
+                                     {"device", options_.device}},
+                                    {}, kLoadTimeout);
   if (!answer) {
     return child_failure(zygote, answer.failure());
   }
@@ -143,10 +147,14 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t v
     }
     seeds.push_back(batch->sets.back().seed);
   }
-  Result<Json> answer = child->call({{"kind", "sets"}, {"seeds", seeds}, {"oracles", verified},
-                                     {"device", options_.device}, {"sizes", sizes},
+  Result<Json> answer = child->call({{"kind", "sets"},
+                                     {"seeds", seeds},
+                                     {"oracles", verified},
+                                     {"device", options_.device},
+                                     {"sizes", sizes},
                                      {"settle", oracle == Oracle::where_it_fits},
-                                     {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}}, fds, 300);
+                                     {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}},
+                                    fds, 300);
   if (!answer) {
     return child_failure(zygote, answer.failure());
   }

@@ -49,7 +49,7 @@ struct Batch {
   std::vector<OutputScale> scales;  // empty: no fp64 oracle, `oracle_error` says why
   std::string oracle_error;
   int uses = 0;
-  std::set<std::string> seen;       // artefacts that were judged on it
+  std::set<std::string> seen;  // artefacts that were judged on it
 };
 
 // Sets are checked against the reference in fp64. Where the device has no room for that, they fail as `limit`, or do

@@ -15,7 +15,9 @@ constexpr double kLeastBracketSpread = 0.005;
 // 1.1 %. At the largest a candidate that is 6 % faster would be refused in 1 or 2 verdicts of 1,000.
 constexpr double kLeastBeside = 0.005;
 
-double threshold() { return -std::log(1 - kFaster); }
+double threshold() {
+  return -std::log(1 - kFaster);
+}
 
 // How far beyond the threshold a candidate is, as a log ratio, and the standard error of that; no error, no answer.
 struct Margin {

@@ -10,7 +10,7 @@ namespace khost::judge {
 
 inline constexpr double kFaster = 0.05;  // (t0 - t) / t0 must exceed it
 inline constexpr int kMostBrackets = 5;
-inline constexpr double kClear = 5;      // standard errors that decide without a live baseline
+inline constexpr double kClear = 5;  // standard errors that decide without a live baseline
 
 double median(std::vector<double> values);         // 0 for none
 double spread(const std::vector<double>& values);  // robust standard deviation (1.4826 MAD)
@@ -19,7 +19,7 @@ double spread(const std::vector<double>& values);  // robust standard deviation 
 struct Baseline {
   double seconds = 0;
   double between = 0;
-  int tries = 0;        // how often it was measured
+  int tries = 0;       // how often it was measured
   bool steady = true;  // its cores were free while it was timed; else it is no ground for a clear case, and not kept
 };
 Baseline baseline_of(const std::vector<double>& process_medians);

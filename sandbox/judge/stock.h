@@ -79,9 +79,8 @@ class Stock {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      wanted_.wait(lock, [this] {
-        return stopped_ || (!failure_ && ready_.size() + making_ < ready_wanted_ + waiting_);
-      });
+      wanted_.wait(lock,
+                   [this] { return stopped_ || (!failure_ && ready_.size() + making_ < ready_wanted_ + waiting_); });
       if (stopped_) {
         return;
       }

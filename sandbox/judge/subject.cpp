@@ -33,7 +33,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
   const std::size_t inputs = session != nullptr ? session->layouts().inputs.region_bytes : 0;
   const std::size_t state = session != nullptr ? session->layouts().state.region_bytes : 0;
   struct Part {
-    Region Subject::* region;
+    Region Subject::*region;
     const char* name;
     std::size_t bytes;
     Region::Others others;
@@ -61,15 +61,31 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
   const std::string program = sandbox::self_directory() + "/khost-subject";
   JailSpec spec;
   spec.name = "subject";
-  spec.argv = {program, "--control", "3", "--inputs", "4", "--state", "5", "--outputs", "6", "--library",
-               file ? "7" : library, "--plan", "8", "--threads", std::to_string(threads)};
+  spec.argv = {program,
+               "--control",
+               "3",
+               "--inputs",
+               "4",
+               "--state",
+               "5",
+               "--outputs",
+               "6",
+               "--library",
+               file ? "7" : library,
+               "--plan",
+               "8",
+               "--threads",
+               std::to_string(threads)};
   spec.readable_prefixes = {program};
   spec.threads_only = true;
   spec.limit_address_space = !kSanitized;
   spec.limits = limits;
   spec.limits.cpu_s = std::min(limits.cpu_s, kMostProcessor_s);
-  spec.fds = {{subject->control_.fd(), 3}, {subject->inputs_.fd(), 4}, {subject->state_.fd(), 5},
-              {subject->outputs_.fd(), 6}, {subject->text_.fd(), 8}};
+  spec.fds = {{subject->control_.fd(), 3},
+              {subject->inputs_.fd(), 4},
+              {subject->state_.fd(), 5},
+              {subject->outputs_.fd(), 6},
+              {subject->text_.fd(), 8}};
   if (file) {
     spec.fds.push_back({subject->library_.get(), 7});
   }

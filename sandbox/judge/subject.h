@@ -22,8 +22,7 @@ class Subject {
  public:
   // `library` is a path, opened here; a name without a slash is looked up by the dynamic linker inside.
   static Result<std::unique_ptr<Subject>> start(const Session* session, const sandbox::Plan& plan,
-                                                const std::string& library, int threads,
-                                                const sandbox::Limits& limits);
+                                                const std::string& library, int threads, const sandbox::Limits& limits);
   Clock& clock() { return *clock_; }
   pid_t pid() const { return jail_->pid(); }
   const sandbox::Plan& plan() const { return plan_; }

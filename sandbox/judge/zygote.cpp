@@ -58,10 +58,11 @@ std::string prefix_of(const std::string& python) {
 void warn_of_source(const std::string& python, const std::string& folder) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    std::fprintf(stderr,
-                 "khost-judge: PyTorch in %s has no byte code, so each of the judge's Pythons takes some 10 s longer to start\n"
-                 "khost-judge: remedy: %s -m compileall -q -j 0 %s\n",
-                 folder.c_str(), python.c_str(), fs::path(folder).parent_path().c_str());
+    std::fprintf(
+        stderr,
+        "khost-judge: PyTorch in %s has no byte code, so each of the judge's Pythons takes some 10 s longer to start\n"
+        "khost-judge: remedy: %s -m compileall -q -j 0 %s\n",
+        folder.c_str(), python.c_str(), fs::path(folder).parent_path().c_str());
   });
 }
 
@@ -79,9 +80,15 @@ Child::~Child() {
   }
 }
 
-void Child::kill() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
-void Child::freeze() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGSTOP, nullptr, 0); }
-void Child::thaw() { syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGCONT, nullptr, 0); }
+void Child::kill() {
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
+void Child::freeze() {
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGSTOP, nullptr, 0);
+}
+void Child::thaw() {
+  syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGCONT, nullptr, 0);
+}
 
 std::optional<sandbox::Exit> Child::ended() {
   pollfd waiting{pidfd_.get(), POLLIN, 0};
@@ -105,8 +112,8 @@ Status Child::send(const Json& request, const std::vector<int>& fds) {
 }
 
 Result<Json> Child::receive(double timeout_s) {
-  const auto deadline = Steady::now() + std::chrono::duration_cast<Steady::duration>(
-                                            std::chrono::duration<double>(timeout_s));
+  const auto deadline =
+      Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(timeout_s));
   std::string bytes;
   std::size_t wanted = 4;
   bool head = true;
@@ -126,7 +133,8 @@ Result<Json> Child::receive(double timeout_s) {
       continue;
     }
     if (!wait_for(channel_.get(), POLLIN, deadline)) {
-      return Failure{"a Python child did not answer in " + std::to_string(static_cast<int>(timeout_s)) + " s", "timeout"};
+      return Failure{"a Python child did not answer in " + std::to_string(static_cast<int>(timeout_s)) + " s",
+                     "timeout"};
     }
     char buffer[65536];
     iovec vector{buffer, std::min(sizeof buffer, wanted - bytes.size())};
@@ -172,7 +180,7 @@ Result<Json> Child::answer(double timeout_s) {
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers,
-                                               const GpuView* gpu, bool candidate) {
+                                              const GpuView* gpu, bool candidate) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
@@ -192,8 +200,10 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);
   }
-  spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"}, {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
-                      {"OMP_NUM_THREADS", "1"},                    {"CUDA_VISIBLE_DEVICES", ""},
+  spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
+                      {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
+                      {"OMP_NUM_THREADS", "1"},
+                      {"CUDA_VISIBLE_DEVICES", ""},
                       {"PYTHONDONTWRITEBYTECODE", "1"}};
   if (gpu != nullptr) {
     spec.argv.push_back("--cuda");
@@ -207,8 +217,10 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     }
     spec.environment.erase("CUDA_VISIBLE_DEVICES");
     // Triton asks ldconfig for the driver otherwise; torch asks CUDA for devices, which poisons forks.
-    spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path}, {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
-                             {"TRITON_CACHE_DIR", "/tmp/triton"}, {"CUDA_CACHE_PATH", "/tmp/nv"},
+    spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path},
+                             {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
+                             {"TRITON_CACHE_DIR", "/tmp/triton"},
+                             {"CUDA_CACHE_PATH", "/tmp/nv"},
                              {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}});
     spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
   }

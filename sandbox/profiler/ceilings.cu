@@ -6,10 +6,10 @@
 namespace khost::profiler {
 namespace {
 
-constexpr int kChains = 8;      // independent sums of a thread, to hide the latency of one
-constexpr int kRounds = 4096;   // multiply-adds of each
+constexpr int kChains = 8;     // independent sums of a thread, to hide the latency of one
+constexpr int kRounds = 4096;  // multiply-adds of each
 constexpr int kThreads = 512;
-constexpr int kBlocks = 4;      // of a multiprocessor: all of its 2,048 threads
+constexpr int kBlocks = 4;  // of a multiprocessor: all of its 2,048 threads
 
 __global__ void __launch_bounds__(kThreads, kBlocks) fma_kernel(float a, float b, float* out) {
   float sums[kChains];
@@ -82,8 +82,8 @@ Limits limits_of(int device) {
   if (cudaGetDeviceProperties(&p, device) != cudaSuccess) {
     return {};
   }
-  return {p.multiProcessorCount, p.maxThreadsPerMultiProcessor, p.maxBlocksPerMultiProcessor, p.regsPerMultiprocessor,
-          p.sharedMemPerMultiprocessor, p.reservedSharedMemPerBlock};
+  return {p.multiProcessorCount,   p.maxThreadsPerMultiProcessor, p.maxBlocksPerMultiProcessor,
+          p.regsPerMultiprocessor, p.sharedMemPerMultiprocessor,  p.reservedSharedMemPerBlock};
 }
 
 }  // namespace khost::profiler

@@ -42,7 +42,9 @@ std::mutex names_mutex;
 std::map<std::string, std::uint32_t> names;
 std::size_t name_bytes = 0;
 
-PageHeader& header() { return *reinterpret_cast<PageHeader*>(page); }
+PageHeader& header() {
+  return *reinterpret_cast<PageHeader*>(page);
+}
 
 int fail(const std::string& why) {
   std::snprintf(header().message, sizeof header().message, "%s", why.c_str());
@@ -55,7 +57,9 @@ int fail(const std::string& why) {
 std::uint32_t name_of(const char* mangled) {
   int status = 0;
   char* readable = mangled != nullptr ? abi::__cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
-  const std::string name(std::string(readable != nullptr ? readable : mangled != nullptr ? mangled : "")
+  const std::string name(std::string(readable != nullptr  ? readable
+                                     : mangled != nullptr ? mangled
+                                                          : "")
                              .substr(0, kLongestName - 1));
   std::free(readable);
   const std::scoped_lock lock(names_mutex);

@@ -21,14 +21,17 @@ class Injected {
       return;
     }
     void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    const auto open_it = loaded != nullptr ? reinterpret_cast<int (*)(void*, const char*)>(
-                                                 dlsym(loaded, "khost_profile_open")) : nullptr;
-    begin_ = open_it != nullptr ? reinterpret_cast<void (*)(std::uint32_t)>(dlsym(loaded, "khost_profile_begin")) : nullptr;
+    const auto open_it = loaded != nullptr
+                             ? reinterpret_cast<int (*)(void*, const char*)>(dlsym(loaded, "khost_profile_open"))
+                             : nullptr;
+    begin_ =
+        open_it != nullptr ? reinterpret_cast<void (*)(std::uint32_t)>(dlsym(loaded, "khost_profile_begin")) : nullptr;
     end_ = open_it != nullptr ? reinterpret_cast<void (*)()>(dlsym(loaded, "khost_profile_end")) : nullptr;
     if (begin_ == nullptr || end_ == nullptr) {
       auto& header = *static_cast<PageHeader*>(page);
       const char* why = dlerror();
-      std::snprintf(header.message, sizeof header.message, "the profiler does not load: %s", why != nullptr ? why : library);
+      std::snprintf(header.message, sizeof header.message, "the profiler does not load: %s",
+                    why != nullptr ? why : library);
       header.magic = kMagic;
       header.failed = 1;
       begin_ = nullptr;

@@ -31,7 +31,7 @@ struct PageRecord {
   std::uint32_t grid[3], block[3];
   std::uint32_t registers;  // of a thread
   std::uint32_t static_shared, dynamic_shared;
-  std::uint32_t name;  // offset of a text with an end in the names
+  std::uint32_t name;   // offset of a text with an end in the names
   std::uint64_t bytes;  // of a copy or fill
 };
 static_assert(sizeof(PageRecord) == 72);

@@ -27,7 +27,9 @@ T stepped(T value, T step) {
 }
 
 Json json_of(const Kernel& kernel, const Side& side, const Limits& limits) {
-  Json result = {{"name", kernel.name}, {"launches", kernel.launches}, {"seconds", kernel.seconds},
+  Json result = {{"name", kernel.name},
+                 {"launches", kernel.launches},
+                 {"seconds", kernel.seconds},
                  {"share", side.busy_s > 0 ? kernel.seconds / side.busy_s : 0}};
   if (kernel.activity != Activity::kernel) {
     result["kind"] = kernel.activity == Activity::copy ? "copy" : "fill";
@@ -53,8 +55,9 @@ Json json_of(const Side& side, const Limits& limits) {
   for (std::size_t i = 0; i < std::min(side.kernels.size(), kMostKernels); i++) {
     kernels.push_back(json_of(side.kernels[i], side, limits));
   }
-  return {{"calls", side.calls},     {"launches", side.launches}, {"busy_s", side.busy_s},
-          {"span_s", side.span_s},   {"kernels", kernels},        {"more_kernels", side.kernels.size() - kernels.size()},
+  return {{"calls", side.calls},     {"launches", side.launches},
+          {"busy_s", side.busy_s},   {"span_s", side.span_s},
+          {"kernels", kernels},      {"more_kernels", side.kernels.size() - kernels.size()},
           {"dropped", side.dropped}, {"malformed", side.malformed}};
 }
 
@@ -106,8 +109,7 @@ Side summarize(const Trace& trace, std::uint32_t first_call) {
     call.first = std::min(call.first, r.start_ns);
     call.last = std::max(call.last, r.end_ns);
     call.busy += seconds;
-    Group& group =
-        groups[{r.name, r.activity, r.grid, r.block, r.registers, r.static_shared, r.dynamic_shared}];
+    Group& group = groups[{r.name, r.activity, r.grid, r.block, r.registers, r.static_shared, r.dynamic_shared}];
     group.kernel = {r.name, r.activity, r.grid, r.block, r.registers, r.static_shared, r.dynamic_shared, 0, 0, 0};
     group.seconds[r.call] += seconds;
     group.launches += 1;
@@ -153,8 +155,8 @@ int resident_blocks(const Kernel& kernel, const Limits& limits) {
     const std::int64_t of_warp = stepped<std::int64_t>(std::int64_t{kernel.registers} * kWarp, kRegisterStep);
     blocks = std::min(blocks, limits.registers / of_warp / warps);
   }
-  const std::size_t shared = stepped<std::size_t>(kernel.static_shared + kernel.dynamic_shared + limits.shared_reserved,
-                                                  kSharedStep);
+  const std::size_t shared =
+      stepped<std::size_t>(kernel.static_shared + kernel.dynamic_shared + limits.shared_reserved, kSharedStep);
   if (shared > 0) {
     blocks = std::min(blocks, static_cast<std::int64_t>(limits.shared / shared));
   }
@@ -162,7 +164,9 @@ int resident_blocks(const Kernel& kernel, const Limits& limits) {
 }
 
 double occupancy(const Kernel& kernel, const Limits& limits) {
-  const double threads = std::ceil(static_cast<double>(std::uint64_t{kernel.block[0]} * kernel.block[1] * kernel.block[2]) / kWarp) * kWarp;
+  const double threads =
+      std::ceil(static_cast<double>(std::uint64_t{kernel.block[0]} * kernel.block[1] * kernel.block[2]) / kWarp) *
+      kWarp;
   return limits.threads > 0 ? resident_blocks(kernel, limits) * threads / limits.threads : 0;
 }
 
@@ -178,7 +182,8 @@ Counters counters_of(const std::string& params, bool administrator) {
     return {false, "the driver gives hardware counters to administrators only (RmProfilingAdminOnly: 1)"};
   }
   return {true, only ? "an administrator may read hardware counters; this profiler reads none, ncu does"
-                     : "hardware counters are open to every process (RmProfilingAdminOnly: 0); this profiler reads none, ncu does"};
+                     : "hardware counters are open to every process (RmProfilingAdminOnly: 0); this profiler reads "
+                       "none, ncu does"};
 }
 
 Json to_json(const Profile& profile) {
@@ -195,8 +200,8 @@ Json to_json(const Profile& profile) {
       rates[name] = rates_of(profile, seconds);
     }
   }
-  Json ceilings = {{"bandwidth", profile.ceilings.bandwidth}, {"fma", profile.ceilings.fma},
-                   {"gemm", profile.ceilings.gemm}};
+  Json ceilings = {
+      {"bandwidth", profile.ceilings.bandwidth}, {"fma", profile.ceilings.fma}, {"gemm", profile.ceilings.gemm}};
   if (!profile.ceilings.unavailable.empty()) {
     ceilings["gemm_unavailable"] = profile.ceilings.unavailable;
   }

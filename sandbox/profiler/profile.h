@@ -21,13 +21,13 @@ struct Kernel {
   std::array<std::uint32_t, 3> grid{}, block{};
   std::uint32_t registers = 0;
   std::uint64_t static_shared = 0, dynamic_shared = 0;
-  std::uint64_t bytes = 0;   // of all copies or fills of a call
-  double launches = 0;       // a call, on average
-  double seconds = 0;        // of all its launches in a call; median over the calls
+  std::uint64_t bytes = 0;  // of all copies or fills of a call
+  double launches = 0;      // a call, on average
+  double seconds = 0;       // of all its launches in a call; median over the calls
 };
 
 struct Side {
-  std::string unavailable;      // why there is no table; then the rest is empty
+  std::string unavailable;  // why there is no table; then the rest is empty
   std::size_t calls = 0;
   std::vector<Kernel> kernels;  // the longest first
   double launches = 0;          // kernels, copies and fills of a call, on average
@@ -52,10 +52,10 @@ double occupancy(const Kernel& kernel, const Limits& limits);
 
 // Measured on this device; 0 or absent: not measured.
 struct Ceilings {
-  double bandwidth = 0;                 // bytes a second of a large copy, read and written
-  double fma = 0;                       // FLOP a second, fp32 fused multiply-add outside the tensor cores
-  std::map<std::string, double> gemm;   // FLOP a second of a large torch.mm: float32, tf32, float16, bfloat16
-  std::string unavailable;              // why `gemm` is empty
+  double bandwidth = 0;                // bytes a second of a large copy, read and written
+  double fma = 0;                      // FLOP a second, fp32 fused multiply-add outside the tensor cores
+  std::map<std::string, double> gemm;  // FLOP a second of a large torch.mm: float32, tf32, float16, bfloat16
+  std::string unavailable;             // why `gemm` is empty
 };
 
 // What hardware counters would need; `allowed` says whether this process may read them.

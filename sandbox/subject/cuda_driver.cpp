@@ -130,10 +130,9 @@ Result<SharedMemory> map_memory(std::size_t bytes, int fd) {
   const Driver& d = **cuda;
   SharedMemory memory;
   const CUmemAllocationProp wanted = properties();
-  CUresult result =
-      fd < 0 ? d.create(&memory.handle, bytes, &wanted, 0)
-             : d.import_handle(&memory.handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
-                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CUresult result = fd < 0 ? d.create(&memory.handle, bytes, &wanted, 0)
+                           : d.import_handle(&memory.handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result == CUDA_SUCCESS) {
     result = d.reserve(&memory.base, bytes, 0, 0, 0);
   }
@@ -161,8 +160,7 @@ Result<int> export_memory(const SharedMemory& memory) {
     return cuda.failure();
   }
   int fd = -1;
-  const CUresult result =
-      (*cuda)->export_handle(&fd, memory.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  const CUresult result = (*cuda)->export_handle(&fd, memory.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result != CUDA_SUCCESS) {
     return Failure{"device memory cannot be exported: " + (*cuda)->text(result), "host"};
   }

@@ -37,6 +37,6 @@ KHOST_VISIBLE int khost_gpu_wait(void* stream, std::uint64_t page, std::uint32_t
 
 // The stream acknowledges call `seq` behind what was launched. 0, or the driver's error.
 KHOST_VISIBLE int khost_gpu_ack(void* stream, std::uint64_t page, std::uint32_t seq) {
-  return (*driver())->stream_write(static_cast<CUstream>(stream), page + kDeviceWordsOffset + offsetof(DeviceWords, ack),
-                                   seq, 0);
+  return (*driver())->stream_write(static_cast<CUstream>(stream),
+                                   page + kDeviceWordsOffset + offsetof(DeviceWords, ack), seq, 0);
 }

@@ -110,8 +110,8 @@ class Stage {
 
   // The judge's memory and the plan: nothing of the candidate is loaded.
   Status prepare(const Options& options) {
-    for (const auto& [name, base] : {std::pair{"--inputs", &Mapped::inputs}, {"--state", &Mapped::state},
-                                     {"--outputs", &Mapped::outputs}}) {
+    for (const auto& [name, base] :
+         {std::pair{"--inputs", &Mapped::inputs}, {"--state", &Mapped::state}, {"--outputs", &Mapped::outputs}}) {
       const std::vector<std::string>& words = options.at(name);
       const std::size_t bytes = std::strtoull(words[1].c_str(), nullptr, 10);
       if (bytes == 0) {
@@ -194,8 +194,7 @@ class Stage {
   std::uint32_t queue(std::uint32_t seq) {
     const Driver& d = **driver();
     const CUdeviceptr words = page_on_device_ + kDeviceWordsOffset;
-    CUresult result =
-        d.stream_wait(stream_, words + offsetof(DeviceWords, go), seq, CU_STREAM_WAIT_VALUE_GEQ);
+    CUresult result = d.stream_wait(stream_, words + offsetof(DeviceWords, go), seq, CU_STREAM_WAIT_VALUE_GEQ);
     if (result != CUDA_SUCCESS) {
       return failed(result);
     }
@@ -257,8 +256,8 @@ int run(int argc, char** argv) {
   if (const std::string what = lacking(options, {{"--control", 1}, {"--orders", 1}}); !what.empty()) {
     return misuse(what);
   }
-  void* page = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    std::atoi(options["--control"][0].c_str()), 0);
+  void* page =
+      mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED, std::atoi(options["--control"][0].c_str()), 0);
   if (page == MAP_FAILED) {
     return misuse("the control page cannot be mapped: " + std::string(std::strerror(errno)));
   }
@@ -274,8 +273,9 @@ int run(int argc, char** argv) {
     return 0;
   }
   Options ordered = options_of(words);
-  if (const std::string what = lacking(ordered, {{"--plan", 1}, {"--library", 1}, {"--inputs", 2}, {"--state", 2},
-                                                 {"--outputs", 2}}); !what.empty()) {
+  if (const std::string what =
+          lacking(ordered, {{"--plan", 1}, {"--library", 1}, {"--inputs", 2}, {"--state", 2}, {"--outputs", 2}});
+      !what.empty()) {
     return misuse(what);
   }
   if (!over(control, kPrepared, stage.prepare(ordered))) {

@@ -81,8 +81,8 @@ inline std::vector<std::string> receive_words(int socket) {
   }
   for (std::string& word : words) {
     if (!word.empty() && word[0] == '@') {
-      const bool number = word.size() > 1 && word.size() < 4 &&
-                          word.find_first_not_of("0123456789", 1) == std::string::npos;
+      const bool number =
+          word.size() > 1 && word.size() < 4 && word.find_first_not_of("0123456789", 1) == std::string::npos;
       const auto which = number ? static_cast<std::size_t>(atoi(word.c_str() + 1)) : fds.size();
       if (which >= fds.size()) {
         return refuse();

@@ -23,8 +23,15 @@ constexpr unsigned kArchitecture = AUDIT_ARCH_AARCH64;
 
 // Those of the 32 bit and x32 tables are refused as a whole.
 constexpr unsigned kForbidden[] = {
-    __NR_sched_setaffinity, __NR_sched_setscheduler, __NR_sched_setparam, __NR_sched_setattr, __NR_setpriority,
-    __NR_ioprio_set,        __NR_timer_create,       __NR_setitimer,      __NR_mq_notify,
+    __NR_sched_setaffinity,
+    __NR_sched_setscheduler,
+    __NR_sched_setparam,
+    __NR_sched_setattr,
+    __NR_setpriority,
+    __NR_ioprio_set,
+    __NR_timer_create,
+    __NR_setitimer,
+    __NR_mq_notify,
 #ifdef __NR_alarm
     __NR_alarm,
 #endif

@@ -109,11 +109,9 @@ struct Player::State {
           return Failure{"the device has no " + std::to_string(bytes) + " bytes for the workspace", "limit"};
         }
       } else if (bytes > 0) {
-        data =
-            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED) {
-          return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno),
-                         "limit"};
+          return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno), "limit"};
         }
       }
       workspace.push_back({data, bytes});
@@ -131,18 +129,16 @@ struct Player::State {
       }
       return static_cast<void*>(static_cast<std::byte*>(workspace[argument.index].data) + argument.offset);
     }
-    const auto& [region, base] = argument.slot == Slot::input ? std::pair{&plan.regions.inputs, mapped.inputs}
-                                 : argument.slot == Slot::state
-                                     ? std::pair{&plan.regions.state, mapped.state}
-                                     : std::pair{&plan.regions.outputs, mapped.outputs};
+    const auto& [region, base] = argument.slot == Slot::input   ? std::pair{&plan.regions.inputs, mapped.inputs}
+                                 : argument.slot == Slot::state ? std::pair{&plan.regions.state, mapped.state}
+                                                                : std::pair{&plan.regions.outputs, mapped.outputs};
     if (argument.index >= region->size() || base == nullptr) {
       return Failure{"storage " + std::to_string(argument.index) + " does not exist", "bad_input"};
     }
     return static_cast<void*>(base + (*region)[argument.index].offset + argument.offset);
   }
 
-  Status add_argument(const Plan& plan, const Options& options, const PlanArgument& argument,
-                      Call& call) const {
+  Status add_argument(const Plan& plan, const Options& options, const PlanArgument& argument, Call& call) const {
     Value value{};
     ffi_type* type = &ffi_type_pointer;
     switch (argument.role) {
@@ -210,8 +206,8 @@ Result<Player> Player::prepare(const Plan& plan, const Options& options) {
     for (Value& value : call.values) {
       call.places.push_back(&value);
     }
-    if (ffi_prep_cif(&call.interface, FFI_DEFAULT_ABI, static_cast<unsigned>(call.types.size()),
-                     &ffi_type_sint32, call.types.data()) != FFI_OK) {
+    if (ffi_prep_cif(&call.interface, FFI_DEFAULT_ABI, static_cast<unsigned>(call.types.size()), &ffi_type_sint32,
+                     call.types.data()) != FFI_OK) {
       return Failure{"the arguments of '" + launch.symbol + "' cannot be passed", "bad_input"};
     }
   }

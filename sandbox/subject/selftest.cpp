@@ -16,10 +16,9 @@ namespace khost::sandbox {
 namespace {
 
 // More integer and more floating arguments than there are registers, and structs among them.
-extern "C" int selftest_mix(const float* x, float* out, std::int64_t n, float a, double b, bool c,
-                            std::int8_t d, std::uint8_t e, std::int32_t f, khost::workspace scratch,
-                            khost::threads threads, float g, float h, float i, float j, float k, float l,
-                            float m, const float* null) {
+extern "C" int selftest_mix(const float* x, float* out, std::int64_t n, float a, double b, bool c, std::int8_t d,
+                            std::uint8_t e, std::int32_t f, khost::workspace scratch, khost::threads threads, float g,
+                            float h, float i, float j, float k, float l, float m, const float* null) {
   if (scratch.bytes != 4096 || threads.count != 3 || null != nullptr) {
     return 7;
   }

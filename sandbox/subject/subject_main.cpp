@@ -37,8 +37,7 @@ Failure failed(const std::string& call) {
 }
 
 bool all_digits(const std::string& text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
 // The whole file behind an inherited descriptor; null for an empty region.
@@ -50,8 +49,7 @@ Result<std::byte*> map_region(int fd, int protection) {
   if (info.st_size == 0) {
     return static_cast<std::byte*>(nullptr);
   }
-  void* base =
-      mmap(nullptr, static_cast<std::size_t>(info.st_size), protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+  void* base = mmap(nullptr, static_cast<std::size_t>(info.st_size), protection, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (base == MAP_FAILED) {
     return failed("mmap of descriptor " + std::to_string(fd));
   }
@@ -81,8 +79,7 @@ Result<void*> load_library(const std::string& where, int threads) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    return Failure{std::string("the library does not load: ") + (why != nullptr ? why : "unknown error"),
-                   "bad_input"};
+    return Failure{std::string("the library does not load: ") + (why != nullptr ? why : "unknown error"), "bad_input"};
   }
   // Its operator new lives in a libstdc++ of its own: ours is linked statically.
   using Handler = void (*)();
@@ -149,8 +146,7 @@ int run(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     options[argv[i]] = argv[i + 1];
   }
-  for (const char* name :
-       {"--control", "--inputs", "--state", "--outputs", "--library", "--plan", "--threads"}) {
+  for (const char* name : {"--control", "--inputs", "--state", "--outputs", "--library", "--plan", "--threads"}) {
     if (options.count(name) == 0) {
       return misuse(std::string(name) + " is missing");
     }

@@ -26,7 +26,8 @@ struct ControlPage {
   std::atomic<std::uint32_t> go;
   std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> status;  // of the call `done`: 0, or what the launcher returned
-  std::atomic<std::uint32_t> stamp;   // low half of CLOCK_MONOTONIC in ns when it acknowledged; only calibration reads it
+  std::atomic<std::uint32_t>
+      stamp;           // low half of CLOCK_MONOTONIC in ns when it acknowledged; only calibration reads it
   char message[2048];  // why the set-up or a call failed; not trusted to be terminated
 };
 static_assert(sizeof(ControlPage) <= kControlBytes);

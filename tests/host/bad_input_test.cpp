@@ -212,7 +212,7 @@ TEST_CASE("bad input, judged: without model_new.py a kernel whose call cannot be
 
 TEST_CASE("bad input, judged: kernels that do not compile, crash, hang, flood, fork, fill the disk or write outside" *
           doctest::skip()) {
-  const char* names[] = {"does_not_compile", "segfault",      "hang",          "prints_a_gigabyte",
+  const char* names[] = {"does_not_compile",  "segfault",       "hang",          "prints_a_gigabyte",
                          "forks_without_end", "fills_the_disk", "writes_outside"};
   for (const char* name : names) {
     CAPTURE(name);

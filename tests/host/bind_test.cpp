@@ -39,9 +39,13 @@ struct Counter {
   int64_t value;
   static inline int alive = 0;
 };
-constexpr const char* class_name(lua::Tag<Counter>) { return "Counter"; }
+constexpr const char* class_name(lua::Tag<Counter>) {
+  return "Counter";
+}
 struct Stranger {};
-constexpr const char* class_name(lua::Tag<Stranger>) { return "Stranger"; }
+constexpr const char* class_name(lua::Tag<Stranger>) {
+  return "Stranger";
+}
 
 namespace {
 
@@ -52,19 +56,33 @@ T echo(T value) {
   return value;
 }
 
-std::shared_ptr<Counter> make_counter(int64_t n) { return std::make_shared<Counter>(n); }
-std::shared_ptr<Counter> no_counter() { return nullptr; }
-std::shared_ptr<Stranger> make_stranger() { return std::make_shared<Stranger>(); }
-int64_t add_to(std::shared_ptr<Counter> counter, int64_t n) { return counter->value += n; }
+std::shared_ptr<Counter> make_counter(int64_t n) {
+  return std::make_shared<Counter>(n);
+}
+std::shared_ptr<Counter> no_counter() {
+  return nullptr;
+}
+std::shared_ptr<Stranger> make_stranger() {
+  return std::make_shared<Stranger>();
+}
+int64_t add_to(std::shared_ptr<Counter> counter, int64_t n) {
+  return counter->value += n;
+}
 Result<std::string> half(int64_t n) {
   if (n % 2 != 0) {
     return Failure{std::to_string(n) + " is odd", "odd"};
   }
   return std::to_string(n / 2);
 }
-std::tuple<int64_t, std::string> both() { return {4, "four"}; }
-void throws(std::string text) { throw std::runtime_error(text); }
-int64_t count_alive() { return Counter::alive; }
+std::tuple<int64_t, std::string> both() {
+  return {4, "four"};
+}
+void throws(std::string text) {
+  throw std::runtime_error(text);
+}
+int64_t count_alive() {
+  return Counter::alive;
+}
 Json call_back(lua_State* L, lua::Function fn, Json argument) {
   const Result<Json> result = fn.call(L, {argument});
   return result ? Json{{"value", result.value()}} : Json{{"failed", result.failure().message}};
@@ -74,14 +92,28 @@ int open(lua_State* L) {
   lua::add_class<Counter>(L, {def<add_to>("add")});
   lua::add_class<Stranger>(L, {});
   lua_newtable(L);
-  lua::add(L, {def<say>("say"), def<echo<bool>>("bool"), def<echo<int64_t>>("whole"), def<echo<int>>("small"),
-               def<echo<uint64_t>>("count"), def<echo<uint8_t>>("byte"), def<echo<double>>("number"),
-               def<echo<float>>("single"), def<echo<std::string>>("text"),
-               def<echo<std::optional<double>>>("maybe"), def<echo<std::vector<int64_t>>>("list"),
-               def<echo<std::map<std::string, double>>>("map"), def<echo<Json>>("data"),
-               def<echo<Outer>>("record"), def<echo<std::vector<Inner>>>("records"),
-               def<make_counter>("counter"), def<no_counter>("no_counter"), def<make_stranger>("stranger"),
-               def<half>("half"), def<both>("both"), def<throws>("throws"), def<count_alive>("alive"),
+  lua::add(L, {def<say>("say"),
+               def<echo<bool>>("bool"),
+               def<echo<int64_t>>("whole"),
+               def<echo<int>>("small"),
+               def<echo<uint64_t>>("count"),
+               def<echo<uint8_t>>("byte"),
+               def<echo<double>>("number"),
+               def<echo<float>>("single"),
+               def<echo<std::string>>("text"),
+               def<echo<std::optional<double>>>("maybe"),
+               def<echo<std::vector<int64_t>>>("list"),
+               def<echo<std::map<std::string, double>>>("map"),
+               def<echo<Json>>("data"),
+               def<echo<Outer>>("record"),
+               def<echo<std::vector<Inner>>>("records"),
+               def<make_counter>("counter"),
+               def<no_counter>("no_counter"),
+               def<make_stranger>("stranger"),
+               def<half>("half"),
+               def<both>("both"),
+               def<throws>("throws"),
+               def<count_alive>("alive"),
                def<call_back>("call_back")});
   return 1;
 }

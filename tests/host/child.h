@@ -60,9 +60,7 @@ class Child {
   pid_t pid() const { return pid_; }
   const std::string& text() const { return text_; }
   bool has(const std::string& part) const { return text_.find(part) != std::string::npos; }
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
   void signal(int number) const { ::kill(pid_, number); }
 
   // Reads until the text holds the part; false when the time is over or the process has closed its output.

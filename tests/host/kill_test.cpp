@@ -28,7 +28,7 @@ struct Moment {
   const char* stage;
   double seconds;
 };
-constexpr Moment kStages[] = {{"synthesize", 0}, {"filter", 4}, {"base", 0.5},  {"single_turn", 60}, {"collect", 60},
+constexpr Moment kStages[] = {{"synthesize", 0}, {"filter", 4},  {"base", 0.5},   {"single_turn", 60}, {"collect", 60},
                               {"rft", 0.3},      {"value", 0.5}, {"agentic", 60}, {"evaluate", 4},     {"report", 0}};
 
 class Pipeline {
@@ -42,8 +42,12 @@ class Pipeline {
   ~Pipeline() { fs::remove_all(folder_); }
 
   std::vector<std::string> words(bool resume) const {
-    std::vector<std::string> list{executable_dir() + "/khost", "recipes/full_pipeline.lua", "--preset", "mini",
-                                  "--set", "machine.runs=" + (folder_ / "runs").string()};
+    std::vector<std::string> list{executable_dir() + "/khost",
+                                  "recipes/full_pipeline.lua",
+                                  "--preset",
+                                  "mini",
+                                  "--set",
+                                  "machine.runs=" + (folder_ / "runs").string()};
     if (resume) {
       list.push_back("--resume");
     }

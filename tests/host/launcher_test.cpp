@@ -50,13 +50,18 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 
   std::map<std::string, std::string> environment() const {
-    return {{"XDG_CACHE_HOME", (path / "cache").string()}, {"KHOST_BUILD", (path / "build").string()},
-            {"KHOST_PYTHON", ""}, {"KHOST_PREBUILT", ""}, {"KHOST_CMAKE", ""}};
+    return {{"XDG_CACHE_HOME", (path / "cache").string()},
+            {"KHOST_BUILD", (path / "build").string()},
+            {"KHOST_PYTHON", ""},
+            {"KHOST_PREBUILT", ""},
+            {"KHOST_CMAKE", ""}};
   }
   fs::path path;
 };
 
-std::string launcher() { return std::string(KHOST_SOURCE_DIR) + "/khost"; }
+std::string launcher() {
+  return std::string(KHOST_SOURCE_DIR) + "/khost";
+}
 
 }  // namespace
 
@@ -96,8 +101,9 @@ TEST_CASE("launcher: a prebuilt tree runs without network, compiler or set-up") 
 TEST_CASE("launcher: an ordinary user without sudo is told which packages root must install") {
   const Folder folder;
   // What the launcher itself needs, and neither compiler nor sudo.
-  for (const char* name : {"bash", "dirname", "readlink", "cat", "tail", "sed", "mkdir", "id", "grep", "awk", "find",
-                           "date", "env", "apt-get", "apt-cache", "python3", "pkg-config", "head", "tr", "nproc"}) {
+  for (const char* name :
+       {"bash", "dirname", "readlink", "cat",     "tail",      "sed",     "mkdir",      "id",   "grep", "awk",
+        "find", "date",    "env",      "apt-get", "apt-cache", "python3", "pkg-config", "head", "tr",   "nproc"}) {
     for (const char* base : {"/usr/bin/", "/bin/"}) {
       if (fs::exists(std::string(base) + name)) {
         fs::create_symlink(std::string(base) + name, folder.path / "bin" / name);
@@ -156,8 +162,8 @@ TEST_CASE("install: a prefix of its own holds the program with its scripts, and 
   const std::string prefix = (folder.path / "prefix").string();
   Child install({"cmake", "--install", executable_dir(), "--prefix", prefix});
   REQUIRE_MESSAGE(install.wait(120) == 0, install.text());
-  std::map<std::string, std::string> environment{
-      {"KHOST_ROOT", ""}, {"PATH", prefix + "/bin:" + std::string(std::getenv("PATH"))}};
+  std::map<std::string, std::string> environment{{"KHOST_ROOT", ""},
+                                                 {"PATH", prefix + "/bin:" + std::string(std::getenv("PATH"))}};
   Child version({"khost", "--version"}, environment, "/");
   CHECK(version.wait(20) == 0);
   CHECK_MESSAGE(version.text().starts_with("khost "), version.text());

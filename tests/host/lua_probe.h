@@ -69,7 +69,9 @@ class ProbeHost {
   Host host_;
 };
 
-inline void say(std::string text) { said().push_back(std::move(text)); }
+inline void say(std::string text) {
+  said().push_back(std::move(text));
+}
 
 // True when the text holds the part; both are shown when it fails.
 inline bool holds(const std::string& text, const std::string& part) {

@@ -64,8 +64,8 @@ TEST_CASE("curves that mean nothing are refused") {
 }
 
 TEST_CASE("weighted terms follow the step and report their parts") {
-  auto rewards = schedule({{0, scheme("mixed", {{"a", Curve::constant(1), times(1)},
-                                                {"b", Curve::linear(1, 0, 10).value(), times(10)}})}});
+  auto rewards = schedule(
+      {{0, scheme("mixed", {{"a", Curve::constant(1), times(1)}, {"b", Curve::linear(1, 0, 10).value(), times(10)}})}});
   double episode = 2;
   auto early = rewards.score(&episode, 0);
   REQUIRE(early);

@@ -72,7 +72,9 @@ std::string script(const std::string& name, const std::string& text) {
   return (folder / name).string();
 }
 
-bool has(const Ended& ended, const char* part) { return ended.text.find(part) != std::string::npos; }
+bool has(const Ended& ended, const char* part) {
+  return ended.text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -140,8 +142,8 @@ TEST_CASE("SIGINT and SIGTERM cancel the root task, cleanups run, the exit code 
 
 TEST_CASE("a deadlock is reported with the task's name and where it waits") {
   const Ended ended = run_khost({script("deadlock.lua",
-                                    "local sched = require 'khost.sched'\n"
-                                    "return { run = function() sched.channel(1):take() end }")});
+                                        "local sched = require 'khost.sched'\n"
+                                        "return { run = function() sched.channel(1):take() end }")});
   CHECK(ended.code == 1);
   CHECK(has(ended, "deadlock"));
   CHECK(has(ended, "task 'main'"));
@@ -159,7 +161,8 @@ TEST_CASE("the watchdog stops a loop, also one that catches errors, and names th
   }
   {
     khost::Host host(options);
-    const std::string text = "return { run = function() while true do pcall(function() while true do end end) end end }";
+    const std::string text =
+        "return { run = function() while true do pcall(function() while true do end end) end end }";
     CHECK(host.run_script(script("stubborn.lua", text), {}) == 1);
     CHECK(host.tasks().alive() == 0);
   }

@@ -138,7 +138,8 @@ TEST_CASE("records are listed by columns, behind an id, with a limit") {
   Root root;
   auto store = make(root);
   for (int i = 0; i < 5; ++i) {
-    REQUIRE(store->append("metrics", {{"stage", i < 3 ? "a" : "b"}, {"step", i}, {"name", "loss"}, {"value", i * 0.5}}));
+    REQUIRE(
+        store->append("metrics", {{"stage", i < 3 ? "a" : "b"}, {"step", i}, {"name", "loss"}, {"value", i * 0.5}}));
   }
   StoreQuery query;
   query.where = {{"stage", "a"}};
@@ -162,8 +163,7 @@ TEST_CASE("keyed records are replaced, state holds any value") {
   REQUIRE(store->put("tasks", "relu", {{"split", "train"}, {"status", "kept"}, {"extra", {1, 2}}}));
   REQUIRE(store->put("tasks", "relu", {{"split", "test"}, {"status", "kept"}, {"extra", {3}}}));
   CHECK(*store->count("tasks", {}) == 1);
-  CHECK(*store->get("tasks", "relu") ==
-        Json({{"id", "relu"}, {"split", "test"}, {"status", "kept"}, {"extra", {3}}}));
+  CHECK(*store->get("tasks", "relu") == Json({{"id", "relu"}, {"split", "test"}, {"status", "kept"}, {"extra", {3}}}));
   REQUIRE(store->put("state", "curriculum", {{"level", 2}}));
   REQUIRE(store->put("state", "number", 7));
   CHECK(store->get("state", "curriculum")->at("level") == 2);
@@ -256,8 +256,7 @@ TEST_CASE("kill -9 loses no trajectory that was acknowledged and keeps the datab
       _exit(1);
     }
     for (int i = 0;; ++i) {
-      if (!(*store)->append("trajectories", sample_trajectory(i)) ||
-          write(pipe_ends[1], &i, sizeof i) != sizeof i) {
+      if (!(*store)->append("trajectories", sample_trajectory(i)) || write(pipe_ends[1], &i, sizeof i) != sizeof i) {
         _exit(1);
       }
     }

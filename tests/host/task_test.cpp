@@ -19,8 +19,8 @@ namespace {
 using lua::def;
 using lua::Resume;
 
-std::vector<std::thread> threads;                     // that will answer
-std::deque<Resume<std::string>> held;                 // operations that only release() ends
+std::vector<std::thread> threads;      // that will answer
+std::deque<Resume<std::string>> held;  // operations that only release() ends
 int cleaned = 0;
 
 void join_threads() {
@@ -43,7 +43,9 @@ void fail_elsewhere(Resume<std::string> done) {
   threads.emplace_back([done] { done.fail({"it broke", "broken"}); });
 }
 
-void answer_at_once(Resume<std::tuple<int64_t, std::string>> done) { done({1, "one"}); }
+void answer_at_once(Resume<std::tuple<int64_t, std::string>> done) {
+  done({1, "one"});
+}
 
 void hold(Resume<std::string> done) {
   done.on_cancel([] { cleaned++; });
@@ -58,19 +60,24 @@ void release(std::string text) {
 }
 
 // Also what each test that holds operations ends with: nobody may answer a host that is gone.
-void drop_all() { held.clear(); }
+void drop_all() {
+  held.clear();
+}
 void drop(Resume<std::string>) {}
-void refuse(Resume<std::string>, std::string reason) { throw lua::ArgError(reason); }
-int64_t times_cleaned() { return cleaned; }
+void refuse(Resume<std::string>, std::string reason) {
+  throw lua::ArgError(reason);
+}
+int64_t times_cleaned() {
+  return cleaned;
+}
 
 int open(lua_State* L) {
   cleaned = 0;
   held.clear();
   lua_newtable(L);
   lua::add(L, {def<say>("say"), def<answer_elsewhere>("elsewhere"), def<fail_elsewhere>("fails"),
-               def<answer_at_once>("at_once"), def<hold>("hold"), def<release>("release"),
-               def<drop_all>("drop_all"), def<drop>("drop"), def<refuse>("refuse"),
-               def<times_cleaned>("cleaned")});
+               def<answer_at_once>("at_once"), def<hold>("hold"), def<release>("release"), def<drop_all>("drop_all"),
+               def<drop>("drop"), def<refuse>("refuse"), def<times_cleaned>("cleaned")});
   return 1;
 }
 

@@ -51,7 +51,9 @@ int catches_outside(lua_State* L) {
   return 0;
 }
 
-int64_t guards_alive() { return live; }
+int64_t guards_alive() {
+  return live;
+}
 
 int open(lua_State* L) {
   lua_newtable(L);

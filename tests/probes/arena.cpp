@@ -12,7 +12,7 @@ namespace {
 std::mutex lock;
 CUdeviceptr base = 0;
 size_t size = 0, used = 0, peak = 0, calls = 0;
-std::map<size_t, size_t> gaps;            // offset -> bytes
+std::map<size_t, size_t> gaps;  // offset -> bytes
 std::map<CUdeviceptr, size_t> taken;
 }  // namespace
 
@@ -31,9 +31,15 @@ uint64_t arena_open(size_t bytes) {
   gaps = {{0, size = bytes}};
   return base;
 }
-size_t arena_used() { return used; }
-size_t arena_peak() { return peak; }
-size_t arena_calls() { return calls; }
+size_t arena_used() {
+  return used;
+}
+size_t arena_peak() {
+  return peak;
+}
+size_t arena_calls() {
+  return calls;
+}
 
 // What a graph capture allocates is touched again by every replay, so it must never be handed out twice.
 int arena_keep_captured = 1;
@@ -47,9 +53,12 @@ void* arena_alloc(ssize_t bytes, int, void* stream) {
   for (auto [offset, room] : gaps)
     if (room >= need) {
       gaps.erase(offset);
-      if (room > need) gaps[offset + need] = room - need;
-      if (capturing == CU_STREAM_CAPTURE_STATUS_NONE || !arena_keep_captured) taken[base + offset] = need;
-      if ((used += need) > peak) peak = used;
+      if (room > need)
+        gaps[offset + need] = room - need;
+      if (capturing == CU_STREAM_CAPTURE_STATUS_NONE || !arena_keep_captured)
+        taken[base + offset] = need;
+      if ((used += need) > peak)
+        peak = used;
       return reinterpret_cast<void*>(base + offset);
     }
   throw std::bad_alloc();  // torch takes a null pointer for memory
@@ -58,7 +67,8 @@ void* arena_alloc(ssize_t bytes, int, void* stream) {
 void arena_free(void* pointer, ssize_t, int, void*) {
   std::lock_guard guard(lock);
   const auto it = taken.find(reinterpret_cast<CUdeviceptr>(pointer));
-  if (it == taken.end()) return;
+  if (it == taken.end())
+    return;
   auto gap = gaps.emplace(it->first - base, it->second).first;
   used -= it->second;
   taken.erase(it);

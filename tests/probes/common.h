@@ -24,20 +24,22 @@ namespace probe {
 
 inline const char* who = "judge";
 
-inline const char* text(cudaError_t e) { return cudaGetErrorString(e); }
+inline const char* text(cudaError_t e) {
+  return cudaGetErrorString(e);
+}
 inline const char* text(CUresult e) {
   const char* s = nullptr;
   cuGetErrorString(e, &s);
   return s ? s : "unknown driver error";
 }
 
-#define CK(call)                                                                          \
-  do {                                                                                    \
-    if (auto e_ = (call); e_ != decltype(e_)(0)) {                                        \
-      printf("  %s, %s:%d: %s\n", probe::who, __FILE__, __LINE__, probe::text(e_));       \
-      fflush(stdout);                                                                     \
-      _exit(3);                                                                           \
-    }                                                                                     \
+#define CK(call)                                                                    \
+  do {                                                                              \
+    if (auto e_ = (call); e_ != decltype(e_)(0)) {                                  \
+      printf("  %s, %s:%d: %s\n", probe::who, __FILE__, __LINE__, probe::text(e_)); \
+      fflush(stdout);                                                               \
+      _exit(3);                                                                     \
+    }                                                                               \
   } while (0)
 
 inline double now_us() {
@@ -49,7 +51,8 @@ template <class Condition>
 bool wait_until(double seconds, Condition done) {
   const double end = now_us() + seconds * 1e6;
   while (!done())
-    if (now_us() > end) return false;
+    if (now_us() > end)
+      return false;
   return true;
 }
 
@@ -64,7 +67,8 @@ template <class Body>
 pid_t spawn(unsigned seconds, Body body) {
   fflush(stdout);
   const pid_t pid = fork();
-  if (pid) return pid;
+  if (pid)
+    return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(seconds);
   who = "subject";
@@ -77,12 +81,14 @@ inline void reap(pid_t pid, double seconds) {
   int status;
   if (!wait_until(seconds, [&] { return waitpid(pid, &status, WNOHANG) != 0; })) {
     kill(pid, SIGKILL);
-    if (!wait_until(5, [&] { return waitpid(pid, &status, WNOHANG) != 0; })) printf("  child %d did not die\n", pid);
+    if (!wait_until(5, [&] { return waitpid(pid, &status, WNOHANG) != 0; }))
+      printf("  child %d did not die\n", pid);
   }
 }
 
 inline double quantile(std::vector<double> v, double q) {
-  if (v.empty()) return -1;
+  if (v.empty())
+    return -1;
   std::sort(v.begin(), v.end());
   return v[std::min(v.size() - 1, size_t(q * v.size()))];
 }
@@ -93,7 +99,9 @@ inline int attribute(cudaDeviceAttr a) {
   return v;
 }
 
-inline const char* sharing() { return attribute(cudaDevAttrMpsEnabled) ? "mps" : "sliced"; }
+inline const char* sharing() {
+  return attribute(cudaDevAttrMpsEnabled) ? "mps" : "sliced";
+}
 
 __device__ inline unsigned long long device_ns() {
   unsigned long long t;

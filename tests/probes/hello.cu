@@ -6,7 +6,9 @@
 
 using namespace probe;
 
-__global__ void add(int* p) { atomicAdd(p, 1); }
+__global__ void add(int* p) {
+  atomicAdd(p, 1);
+}
 __global__ void spin(unsigned long long limit_ns) {
   const unsigned long long start = device_ns();
   while (device_ns() - start < limit_ns) {
@@ -44,7 +46,8 @@ int main(int argc, char** argv) {
     for (char line[64]; fgets(line, sizeof line, stdin);) {
       add<<<1, 1>>>(p);
       auto e = cudaGetLastError();
-      if (!e) e = cudaDeviceSynchronize();
+      if (!e)
+        e = cudaDeviceSynchronize();
       printf("%s\n", e ? text(e) : "ok");
       fflush(stdout);
     }

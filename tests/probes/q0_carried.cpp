@@ -29,9 +29,11 @@ int main() {
   luaL_openlibs(lua);
   const char* script =
       "local n = 0; for i = 1, 1e7 do n = n + i % 3 end; local on = jit.status(); return n, on, jit.version, jit.arch";
-  if (luaL_dostring(lua, script)) return printf("Q0 lua fails: %s\n", lua_tostring(lua, -1)), 1;
+  if (luaL_dostring(lua, script))
+    return printf("Q0 lua fails: %s\n", lua_tostring(lua, -1)), 1;
   const pid_t pid = fork();
-  if (!pid) _exit(7);
+  if (!pid)
+    _exit(7);
   int status;
   waitpid(pid, &status, 0);
   printf("Q0 starts: glibc %s, timer %s, pool %d, child %d, lua %.0f jit %d %s %s, cwd %s\n", gnu_get_libc_version(),

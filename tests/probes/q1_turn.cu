@@ -19,17 +19,22 @@ static void subject(Page* page) {
   const int sms = attribute(cudaDevAttrMultiProcessorCount);
   for (unsigned last = 0;; last = page->command) {
     page->done = last;
-    if (!wait_until(60, [&] { return page->command.load() != last; })) return;
+    if (!wait_until(60, [&] { return page->command.load() != last; }))
+      return;
     const unsigned kind = page->command.load() % 10;
     *(volatile unsigned*)&page->stop = 1;
     CK(cudaStreamSynchronize(stream));
-    if (kind == 9) return;
+    if (kind == 9)
+      return;
     *(volatile unsigned*)&page->stop = 0;
     *(volatile unsigned*)&page->here = 0;
-    if (kind == 1) resident<<<1, 32, 0, stream>>>(&mapped->stop, &mapped->here, 6000000000ull);
-    if (kind == 2) resident<<<2 * sms, 1024, 0, stream>>>(&mapped->stop, &mapped->here, 6000000000ull);
+    if (kind == 1)
+      resident<<<1, 32, 0, stream>>>(&mapped->stop, &mapped->here, 6000000000ull);
+    if (kind == 2)
+      resident<<<2 * sms, 1024, 0, stream>>>(&mapped->stop, &mapped->here, 6000000000ull);
     CK(cudaGetLastError());
-    if (kind) wait_until(3, [&] { return *(volatile unsigned*)&page->here != 0; });
+    if (kind)
+      wait_until(3, [&] { return *(volatile unsigned*)&page->here != 0; });
   }
 }
 
@@ -62,7 +67,8 @@ int main() {
     for (int big : {0, 1}) {
       const double limit_ms = 2;
       page->command = command = (command / 10 + 1) * 10 + kind;
-      if (!wait_until(10, [&] { return page->done.load() == command; })) printf("  subject silent\n");
+      if (!wait_until(10, [&] { return page->done.load() == command; }))
+        printf("  subject silent\n");
       std::vector<double> events, walls;
       int busy = 0, stuck = 0, ran = 0;
       for (; ran < 60 && !stuck; ran++) {
@@ -91,11 +97,13 @@ int main() {
         busy += host->busy != 0;
       }
       const unsigned finish = *(volatile unsigned*)&page->here;
-      printf("Q1 %s | subject %-9s%s | turn %-12s | barrier failed %2d/%d, not started in 100 ms %d | events %7.1f (%.1f to %.1f) us | wall %7.1f "
-             "(%.1f to %.1f) us\n",
-             sharing(), names[kind], kind && !finish ? " (never resident)" : "", big ? "64 MB+scrub" : "barrier only",
-             busy, ran, stuck, quantile(events, .5), quantile(events, .1), quantile(events, .9), quantile(walls, .5),
-             quantile(walls, .1), quantile(walls, .9));
+      printf(
+          "Q1 %s | subject %-9s%s | turn %-12s | barrier failed %2d/%d, not started in 100 ms %d | events %7.1f (%.1f "
+          "to %.1f) us | wall %7.1f "
+          "(%.1f to %.1f) us\n",
+          sharing(), names[kind], kind && !finish ? " (never resident)" : "", big ? "64 MB+scrub" : "barrier only",
+          busy, ran, stuck, quantile(events, .5), quantile(events, .1), quantile(events, .9), quantile(walls, .5),
+          quantile(walls, .1), quantile(walls, .9));
       fflush(stdout);
     }
   page->command = (command / 10 + 1) * 10 + 9;

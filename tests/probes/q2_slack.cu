@@ -7,12 +7,26 @@
 
 using namespace probe;
 
-enum Mode { kNull, kEmpty, kHonest, kHonestHost, kFrozen, kEarly, kAhead, kAheadEarly, kFlood, kFloodAhead, kPoller,
-            kAheadFrozen, kSwarm };
-static const char* kNames[] = {"null (host ack)", "empty kernel", "honest, device ack", "honest, host ack",
-                               "honest, frozen between", "early ack", "queued ahead", "ahead + early ack",
-                               "high priority, ack first", "same, queued ahead", "resident poller",
-                               "ahead, frozen throughout", "swarm of small kernels"};
+enum Mode {
+  kNull,
+  kEmpty,
+  kHonest,
+  kHonestHost,
+  kFrozen,
+  kEarly,
+  kAhead,
+  kAheadEarly,
+  kFlood,
+  kFloodAhead,
+  kPoller,
+  kAheadFrozen,
+  kSwarm
+};
+static const char* kNames[] = {"null (host ack)",       "empty kernel",           "honest, device ack",
+                               "honest, host ack",      "honest, frozen between", "early ack",
+                               "queued ahead",          "ahead + early ack",      "high priority, ack first",
+                               "same, queued ahead",    "resident poller",        "ahead, frozen throughout",
+                               "swarm of small kernels"};
 
 struct Page {
   // device-visible words, one cache line each
@@ -30,13 +44,17 @@ struct Page {
 };
 
 static const size_t kCount = size_t(1) << 20;
-static unsigned load(const unsigned& w) { return __atomic_load_n(&w, __ATOMIC_ACQUIRE); }
-static void store(unsigned& w, unsigned v) { __atomic_store_n(&w, v, __ATOMIC_RELEASE); }
+static unsigned load(const unsigned& w) {
+  return __atomic_load_n(&w, __ATOMIC_ACQUIRE);
+}
+static void store(unsigned& w, unsigned v) {
+  __atomic_store_n(&w, v, __ATOMIC_RELEASE);
+}
 
 // Each block keeps its SM for `cycles`, then writes its share; block `acker` acknowledges `early` cycles before that.
-__global__ void __launch_bounds__(1024) work(const float* in, float* out, size_t n, unsigned seq,
-                                             unsigned long long cycles, int acker, unsigned long long early,
-                                             volatile unsigned* ack, const volatile unsigned* go) {
+__global__ void __launch_bounds__(1024)
+    work(const float* in, float* out, size_t n, unsigned seq, unsigned long long cycles, int acker,
+         unsigned long long early, volatile unsigned* ack, const volatile unsigned* go) {
   if (go) {  // a poller: waits on the device for the reveal; bounded
     const unsigned long long start = device_ns();
     while (*go != seq && device_ns() - start < 30000000) {
@@ -55,13 +73,15 @@ __global__ void __launch_bounds__(1024) work(const float* in, float* out, size_t
     out[i] = __ldcv(in + i) * 2.f + float(seq);
 }
 // One of many small kernels: leaves at once unless the last input has changed and nobody did the work yet.
-__global__ void __launch_bounds__(1024) work_if_changed(const float* in, float* out, size_t n, unsigned seq,
-                                                        unsigned long long cycles, float old, unsigned* taken,
-                                                        volatile unsigned* ack) {
+__global__ void __launch_bounds__(1024)
+    work_if_changed(const float* in, float* out, size_t n, unsigned seq, unsigned long long cycles, float old,
+                    unsigned* taken, volatile unsigned* ack) {
   __shared__ int mine;
-  if (threadIdx.x == 0) mine = __ldcv(in + n - 1) != old && atomicExch(taken + blockIdx.x, seq) != seq;
+  if (threadIdx.x == 0)
+    mine = __ldcv(in + n - 1) != old && atomicExch(taken + blockIdx.x, seq) != seq;
   __syncthreads();
-  if (!mine) return;
+  if (!mine)
+    return;
   const long long start = clock64();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     *ack = seq;
@@ -106,9 +126,11 @@ static void subject(Page* page) {
   page->stage = 3;
   unsigned seen = 0, tick = 0;
   for (;;) {  // one round = one command = one call numbered like it
-    if (!wait_until(30, [&] { return page->command.load() != seen; })) return;
+    if (!wait_until(30, [&] { return page->command.load() != seen; }))
+      return;
     seen = page->command;
-    if (seen == ~0u) return;
+    if (seen == ~0u)
+      return;
     const int mode = page->mode;
     const unsigned long long cycles = page->cycles, early = page->early_cycles;
     cudaStream_t s = mode == kFlood || mode == kFloodAhead ? urgent : plain;
@@ -124,9 +146,11 @@ static void subject(Page* page) {
       CK(cuStreamWaitValue32(s, dgo, seen, CU_STREAM_WAIT_VALUE_EQ));
       const bool honest = mode == kAhead || mode == kAheadFrozen;
       launch(honest ? -1 : 0, nullptr);
-      if (honest) CK(cuStreamWriteValue32(s, dack, seen, 0));
+      if (honest)
+        CK(cuStreamWriteValue32(s, dack, seen, 0));
     }
-    if (mode == kPoller) launch(0, &mapped->go);
+    if (mode == kPoller)
+      launch(0, &mapped->go);
     if (mode == kSwarm)
       for (int i = 0; i < 400; i++)
         work_if_changed<<<sms, 1024, 0, s>>>(in, out, kCount, seen, cycles, page->old, taken, &mapped->ack);
@@ -135,18 +159,25 @@ static void subject(Page* page) {
       wait_until(1, [&] {
         for (int i = 0; i < 20; i++)
           work_if_changed<<<sms, 1024, 0, s>>>(in, out, kCount, seen, cycles, page->old, taken, &mapped->ack);
-        if (load(page->tick) != tick) store(page->ready, tick = load(page->tick));
+        if (load(page->tick) != tick)
+          store(page->ready, tick = load(page->tick));
         return load(page->go) == seen;
       });
     wait_until(5, [&] {
-      if (load(page->tick) != tick) store(page->ready, tick = load(page->tick));
+      if (load(page->tick) != tick)
+        store(page->ready, tick = load(page->tick));
       return load(page->go) == seen;
     });
-    if (mode == kNull) store(page->ack, seen);
-    if (mode == kEmpty) nothing<<<1, 1, 0, s>>>();
-    if (mode == kHonest || mode == kHonestHost || mode == kFrozen) launch(-1, nullptr);
-    if (mode == kEarly || mode == kFlood) launch(0, nullptr);
-    if (mode == kEmpty || mode == kHonest || mode == kFrozen) CK(cuStreamWriteValue32(s, dack, seen, 0));
+    if (mode == kNull)
+      store(page->ack, seen);
+    if (mode == kEmpty)
+      nothing<<<1, 1, 0, s>>>();
+    if (mode == kHonest || mode == kHonestHost || mode == kFrozen)
+      launch(-1, nullptr);
+    if (mode == kEarly || mode == kFlood)
+      launch(0, nullptr);
+    if (mode == kEmpty || mode == kHonest || mode == kFrozen)
+      CK(cuStreamWriteValue32(s, dack, seen, 0));
     if (mode == kHonestHost) {
       CK(cudaStreamSynchronize(s));
       store(page->ack, seen);
@@ -184,11 +215,13 @@ int main(int argc, char** argv) {
   CK(cudaEventCreate(&o));
   CK(cudaEventCreate(&a));
   CK(cudaEventCreate(&b));
-  if (!wait_until(20, [&] { return page->stage.load() == 1; })) return printf("subject silent\n"), 1;
+  if (!wait_until(20, [&] { return page->stage.load() == 1; }))
+    return printf("subject silent\n"), 1;
   CK(cudaIpcGetMemHandle(&page->in, in));
   CK(cudaIpcGetMemHandle(&page->out, out));
   page->stage = 2;
-  if (!wait_until(20, [&] { return page->stage.load() == 3; })) return printf("subject silent\n"), 1;
+  if (!wait_until(20, [&] { return page->stage.load() == 3; }))
+    return printf("subject silent\n"), 1;
 
   unsigned seq = 0;
   double empty = 0;
@@ -216,8 +249,10 @@ int main(int argc, char** argv) {
       }
       const double thaw = now_us();
       store(page->tick, seq);
-      if (mode == kFrozen) kill(child, SIGCONT);
-      if (mode != kAheadFrozen) wait_until(1, [&] { return load(page->ready) == seq; });
+      if (mode == kFrozen)
+        kill(child, SIGCONT);
+      if (mode != kAheadFrozen)
+        wait_until(1, [&] { return load(page->ready) == seq; });
       thaws.push_back(now_us() - thaw);
       TurnArguments open{}, close{};
       open.state = states, open.limit_ns = 2000000;
@@ -231,46 +266,58 @@ int main(int argc, char** argv) {
       CK(cudaEventRecord(o, stream));
       turn<<<2 * sms, 1024, 0, stream>>>(open);
       CK(cudaEventRecord(a, stream));
-      if (form == "queued") CK(cuStreamWaitValue32(stream, (CUdeviceptr)&mapped->ack, seq, CU_STREAM_WAIT_VALUE_EQ));
-      if (form == "poller") wait_word<<<1, 1, 0, stream>>>(&mapped->ack, seq, 100000000);
+      if (form == "queued")
+        CK(cuStreamWaitValue32(stream, (CUdeviceptr)&mapped->ack, seq, CU_STREAM_WAIT_VALUE_EQ));
+      if (form == "poller")
+        wait_word<<<1, 1, 0, stream>>>(&mapped->ack, seq, 100000000);
       double seen = 0;
       const auto reveal = [&] {
         wait_until(.02, [&] { return load(page->go) == seq; });
         seen = now_us() - asked;
       };
-      if (form == "host") reveal();
-      if (form == "host" && !wait_until(.2, [&] { return load(page->ack) == seq; })) late++;
+      if (form == "host")
+        reveal();
+      if (form == "host" && !wait_until(.2, [&] { return load(page->ack) == seq; }))
+        late++;
       turn<<<2 * sms, 1024, 0, stream>>>(close);
       CK(cudaEventRecord(b, stream));
-      if (form != "host") reveal();
+      if (form != "host")
+        reveal();
       if (!wait_until(.3, [&] { return cudaEventQuery(b) == cudaSuccess; })) {
         late++;
-        store(page->go, seq);   // a busy open writes no go: release both sides by hand
+        store(page->go, seq);  // a busy open writes no go: release both sides by hand
         store(page->ack, seq);
         CK(cudaStreamSynchronize(stream));
       }
       CK(cudaMemcpyAsync(host, states, 2 * sizeof *states, cudaMemcpyDeviceToHost, stream));
       CK(cudaStreamSynchronize(stream));
       store(page->go, seq);
-      if (mode == kAheadFrozen) kill(child, SIGCONT);
+      if (mode == kAheadFrozen)
+        kill(child, SIGCONT);
       float ms, open_ms;
       CK(cudaEventElapsedTime(&ms, a, b));
       CK(cudaEventElapsedTime(&open_ms, o, a));
-      if (late > 3) break;
-      if (i < 3) continue;
+      if (late > 3)
+        break;
+      if (i < 3)
+        continue;
       busy += host[0].busy != 0, wrong += host[1].bad != 0 || host[1].busy;
       windows.push_back(ms * 1e3), opens.push_back(open_ms * 1e3), revealed.push_back(seen);
     }
     const double median = quantile(windows, .5);
     char gain[64] = "";
-    if (honest > 0) snprintf(gain, sizeof gain, " | gain %+.1f us", honest - median);
+    if (honest > 0)
+      snprintf(gain, sizeof gain, " | gain %+.1f us", honest - median);
     char early[32] = "";
-    if (early_us > 0) snprintf(early, sizeof early, " by %.0f us", early_us);
-    printf("Q2 %s %s | %6.0f us | %-24s%-10s | window %7.1f (%.1f to %.1f) us, less empty %7.1f%s | open %.1f (%.1f "
-           "to %.1f), host sees go after %.1f (%.1f to %.1f) | wrong %d/%d busy %d late %d%s\n",
-           sharing(), label.c_str(), us, kNames[mode], early, median, quantile(windows, .1), quantile(windows, .9),
-           median - empty, gain, quantile(opens, .5), quantile(opens, .1), quantile(opens, .9), quantile(revealed, .5), quantile(revealed, .1), quantile(revealed, .9), wrong, calls, busy, late,
-           mode == kFrozen ? (" thaw " + std::to_string(int(quantile(thaws, .5))) + " us").c_str() : "");
+    if (early_us > 0)
+      snprintf(early, sizeof early, " by %.0f us", early_us);
+    printf(
+        "Q2 %s %s | %6.0f us | %-24s%-10s | window %7.1f (%.1f to %.1f) us, less empty %7.1f%s | open %.1f (%.1f "
+        "to %.1f), host sees go after %.1f (%.1f to %.1f) | wrong %d/%d busy %d late %d%s\n",
+        sharing(), label.c_str(), us, kNames[mode], early, median, quantile(windows, .1), quantile(windows, .9),
+        median - empty, gain, quantile(opens, .5), quantile(opens, .1), quantile(opens, .9), quantile(revealed, .5),
+        quantile(revealed, .1), quantile(revealed, .9), wrong, calls, busy, late,
+        mode == kFrozen ? (" thaw " + std::to_string(int(quantile(thaws, .5))) + " us").c_str() : "");
     fflush(stdout);
     return median;
   };
@@ -292,7 +339,8 @@ int main(int argc, char** argv) {
         CK(cudaEventElapsedTime(&ms, a, b));
         alone.push_back(ms * 1e3);
       }
-      if (!round) mhz *= us / (quantile(alone, .5) - 4);
+      if (!round)
+        mhz *= us / (quantile(alone, .5) - 4);
     }
     printf("Q2 %s %s | %6.0f us | own events in the judge's context %.1f us\n", sharing(), label.c_str(), us,
            quantile(alone, .5));
@@ -300,7 +348,8 @@ int main(int argc, char** argv) {
     for (int mode : {kHonestHost, kFrozen, kAhead, kAheadFrozen, kFlood, kFloodAhead, kSwarm, kPoller})
       measure(mode, us, 0, mhz, honest);
     for (double early : {2., 5., 10.}) {
-      if (early > us) continue;
+      if (early > us)
+        continue;
       measure(kEarly, us, early, mhz, honest);
       measure(kAheadEarly, us, early, mhz, honest);
     }

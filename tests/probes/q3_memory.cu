@@ -20,7 +20,8 @@ static void send_fd(int socket, int fd) {
   cmsghdr* c = CMSG_FIRSTHDR(&m);
   c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  if (sendmsg(socket, &m, 0) != 1) perror("sendmsg");
+  if (sendmsg(socket, &m, 0) != 1)
+    perror("sendmsg");
 }
 
 static int receive_fd(int socket) {
@@ -28,18 +29,21 @@ static int receive_fd(int socket) {
   iovec io{&byte, 1};
   msghdr m{};
   m.msg_iov = &io, m.msg_iovlen = 1, m.msg_control = control, m.msg_controllen = sizeof control;
-  if (recvmsg(socket, &m, 0) != 1 || !CMSG_FIRSTHDR(&m)) return -1;
+  if (recvmsg(socket, &m, 0) != 1 || !CMSG_FIRSTHDR(&m))
+    return -1;
   int fd;
   memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
   return fd;
 }
 
 __global__ void fill(unsigned* p, size_t n, unsigned v) {
-  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) p[i] = v + i;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
+    p[i] = v + i;
 }
 __global__ void differ(const unsigned* p, size_t n, unsigned v, unsigned* bad) {
   for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
-    if (p[i] != unsigned(v + i)) atomicAdd(bad, 1u);
+    if (p[i] != unsigned(v + i))
+      atomicAdd(bad, 1u);
 }
 static unsigned mismatches(const unsigned* p, unsigned v) {
   unsigned *bad, host = 0;
@@ -57,14 +61,17 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, CUmemAccess_flags ac
   CK(cuMemMap(p, kBytes, 0, handle, 0));
   CUmemAccessDesc desc{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, access};
   const CUresult e = cuMemSetAccess(p, kBytes, &desc, 1);
-  if (result) *result = e;
-  else CK(e);
+  if (result)
+    *result = e;
+  else
+    CK(e);
   return p;
 }
 
 static void subject(int socket, bool uid, bool ns) {
   if (ns) {
-    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS)) perror("unshare");
+    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS))
+      perror("unshare");
     const pid_t inner = fork();
     if (inner) {
       reap(inner, 35);
@@ -73,9 +80,11 @@ static void subject(int socket, bool uid, bool ns) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(30);
     mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-    if (mount("proc", "/proc", "proc", 0, nullptr)) perror("proc");
+    if (mount("proc", "/proc", "proc", 0, nullptr))
+      perror("proc");
   }
-  if (uid && (setgroups(0, nullptr) || setgid(65534) || setuid(65534))) perror("setuid");
+  if (uid && (setgroups(0, nullptr) || setgid(65534) || setuid(65534)))
+    perror("setuid");
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   CK(cudaFree(0));
   const int fd = receive_fd(socket);
@@ -85,7 +94,8 @@ static void subject(int socket, bool uid, bool ns) {
   CUresult readonly;
   const CUdeviceptr view = map(handle, CU_MEM_ACCESS_FLAGS_PROT_READ, &readonly);
   const double took = now_us() - start;
-  if (readonly != CUDA_SUCCESS) printf("  read-only mapping on a device refused: %s\n", text(readonly));
+  if (readonly != CUDA_SUCCESS)
+    printf("  read-only mapping on a device refused: %s\n", text(readonly));
   const CUdeviceptr p = map(handle, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   const unsigned wrong = mismatches((const unsigned*)p, 7);
   fill<<<64, 256>>>((unsigned*)p, kBytes / 4, 99);
@@ -96,7 +106,8 @@ static void subject(int socket, bool uid, bool ns) {
          getuid(), took, wrong, again == CUDA_SUCCESS ? "yes" : text(again));
   (void)view;
   char byte = 1;
-  if (write(socket, &byte, 1) != 1) perror("write");
+  if (write(socket, &byte, 1) != 1)
+    perror("write");
 }
 
 int main(int argc, char** argv) {
@@ -109,16 +120,19 @@ int main(int argc, char** argv) {
     uid |= s == "uid", ns |= s == "ns", judge_out |= s == "judge-outside", subject_out |= s == "subject-outside";
   }
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 1;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+    return 1;
   const pid_t child = spawn(45, [&] {
-    if (subject_out) setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
+    if (subject_out)
+      setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
     close(pair[0]);
     subject(pair[1], uid, ns);
   });
   close(pair[1]);
   timeval limit{25, 0};
   setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (judge_out) setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
+  if (judge_out)
+    setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
   CK(cudaFree(0));
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -141,10 +155,11 @@ int main(int argc, char** argv) {
   close(fd);
   char byte;
   const bool answered = read(pair[0], &byte, 1) == 1;
-  printf("Q3 judge %s |%s | %s | granularity %zu KiB, export %.0f us | subject's writes seen: %s | private memory "
-         "exports: %s\n",
-         sharing(), label.empty() ? " same uid" : label.c_str(), answered ? "crosses" : "DOES NOT CROSS",
-         granularity >> 10, exported, answered && mismatches((const unsigned*)p, 99) == 0 ? "yes" : "no",
-         refused == CUDA_SUCCESS ? "YES" : "no");
+  printf(
+      "Q3 judge %s |%s | %s | granularity %zu KiB, export %.0f us | subject's writes seen: %s | private memory "
+      "exports: %s\n",
+      sharing(), label.empty() ? " same uid" : label.c_str(), answered ? "crosses" : "DOES NOT CROSS",
+      granularity >> 10, exported, answered && mismatches((const unsigned*)p, 99) == 0 ? "yes" : "no",
+      refused == CUDA_SUCCESS ? "YES" : "no");
   reap(child, 3);
 }

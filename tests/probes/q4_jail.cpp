@@ -30,7 +30,8 @@
 static std::string root;
 
 static void need(bool ok, const std::string& what) {
-  if (ok) return;
+  if (ok)
+    return;
   printf("  jail: %s: %s\n", what.c_str(), strerror(errno));
   fflush(stdout);
   _exit(4);
@@ -44,7 +45,8 @@ static void make_dirs(const std::string& path) {
 
 static void bind(const std::string& path, bool writable) {
   struct stat s;
-  if (stat(path.c_str(), &s)) return;
+  if (stat(path.c_str(), &s))
+    return;
   const std::string target = root + path;
   if (S_ISDIR(s.st_mode)) {
     make_dirs(target);
@@ -53,7 +55,8 @@ static void bind(const std::string& path, bool writable) {
     close(open(target.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
   }
   need(!mount(path.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr), "bind " + path);
-  if (writable) return;
+  if (writable)
+    return;
   struct {
     uint64_t set, clear, propagation, userns;
   } attr{MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, 0, 0, 0};
@@ -94,15 +97,19 @@ static void forbid() {
 }
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> flag = {{"shm", "private"}, {"tmp", "private"}, {"proc", "yes"}, {"seccomp", "yes"},
-                                             {"dev", "minimal"}, {"uid", "60123"},   {"limit", "yes"}};
+  std::map<std::string, std::string> flag = {{"shm", "private"}, {"tmp", "private"}, {"proc", "yes"},
+                                             {"seccomp", "yes"}, {"dev", "minimal"}, {"uid", "60123"},
+                                             {"limit", "yes"}};
   std::vector<std::string> binds, robinds;
   int i = 1;
   for (; i < argc && strcmp(argv[i], "--"); i++) {
     const std::string s = argv[i], key = s.substr(0, s.find('=')), value = s.substr(s.find('=') + 1);
-    if (key == "bind") binds.push_back(value);
-    else if (key == "robind") robinds.push_back(value);
-    else flag[key] = value;
+    if (key == "bind")
+      binds.push_back(value);
+    else if (key == "robind")
+      robinds.push_back(value);
+    else
+      flag[key] = value;
   }
   char** program = argv + i + 1;
   need(!unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS), "unshare");
@@ -110,7 +117,8 @@ int main(int argc, char** argv) {
   if (pid) {
     int status;
     waitpid(pid, &status, 0);
-    if (WIFSIGNALED(status)) printf("  jail: program died of signal %d\n", WTERMSIG(status));
+    if (WIFSIGNALED(status))
+      printf("  jail: program died of signal %d\n", WTERMSIG(status));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -121,22 +129,30 @@ int main(int argc, char** argv) {
   for (const char* p : {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"}) {
     char link[256];
     const ssize_t n = readlink(p, link, sizeof link);
-    if (n > 0) need(!symlink(std::string(link, n).c_str(), (root + p).c_str()), std::string("link ") + p);
-    else bind(p, false);
+    if (n > 0)
+      need(!symlink(std::string(link, n).c_str(), (root + p).c_str()), std::string("link ") + p);
+    else
+      bind(p, false);
   }
-  if (flag["tmp"] == "private") tmpfs("/tmp", "mode=1777,size=64m");
-  for (const auto& p : robinds) bind(p, false);
-  for (const auto& p : binds) bind(p, true);
+  if (flag["tmp"] == "private")
+    tmpfs("/tmp", "mode=1777,size=64m");
+  for (const auto& p : robinds)
+    bind(p, false);
+  for (const auto& p : binds)
+    bind(p, true);
   std::string self = program[0];
   bind(self, false);
   if (flag["dev"] == "host") {
     bind("/dev", true);
   } else {
     make_dirs(root + "/dev");
-    for (const char* d : {"/dev/null", "/dev/zero", "/dev/urandom", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"})
+    for (const char* d :
+         {"/dev/null", "/dev/zero", "/dev/urandom", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"})
       bind(d, true);
-    if (flag["shm"] == "private") tmpfs("/dev/shm", "mode=1777,size=64m");
-    if (flag["shm"] == "host") bind("/dev/shm", true);
+    if (flag["shm"] == "private")
+      tmpfs("/dev/shm", "mode=1777,size=64m");
+    if (flag["shm"] == "host")
+      bind("/dev/shm", true);
   }
   if (flag["proc"] == "yes") {
     make_dirs(root + "/proc");
@@ -147,18 +163,23 @@ int main(int argc, char** argv) {
   need(!umount2("/old", MNT_DETACH) && !chdir("/") && !rmdir("/old"), "leave the old root");
   need(!mount("none", "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, nullptr), "read-only root");
   if (flag["limit"] == "yes") {
-    const std::map<int, rlim_t> limits = {{RLIMIT_NOFILE, 256}, {RLIMIT_NPROC, 64}, {RLIMIT_FSIZE, 64u << 20},
-                                          {RLIMIT_MEMLOCK, 64u << 10}, {RLIMIT_CORE, 0}};
+    const std::map<int, rlim_t> limits = {{RLIMIT_NOFILE, 256},
+                                          {RLIMIT_NPROC, 64},
+                                          {RLIMIT_FSIZE, 64u << 20},
+                                          {RLIMIT_MEMLOCK, 64u << 10},
+                                          {RLIMIT_CORE, 0}};
     for (auto [what, value] : limits) {
       const rlimit r{value, value};
       setrlimit(__rlimit_resource(what), &r);
     }
   }
-  for (int cap = 0; cap < 64; cap++) prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+  for (int cap = 0; cap < 64; cap++)
+    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
   const int uid = atoi(flag["uid"].c_str());
   need(!setgroups(0, nullptr) && !setresgid(uid, uid, uid) && !setresuid(uid, uid, uid), "uid");
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (flag["seccomp"] == "yes") forbid();
+  if (flag["seccomp"] == "yes")
+    forbid();
   const char* path = getenv("LD_LIBRARY_PATH");
   const char* pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
   const std::string e1 = std::string("LD_LIBRARY_PATH=") + (path ? path : ""),

@@ -9,7 +9,8 @@ using namespace probe;
 static const unsigned kMark = 0x9d5f31c7u;
 
 __global__ void fill(unsigned* p, size_t n) {
-  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) p[i] = kMark;
+  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
+    p[i] = kMark;
 }
 __global__ void count(const unsigned* p, size_t n, unsigned long long* found, unsigned long long* nonzero) {
   unsigned long long hits = 0, set = 0;
@@ -17,14 +18,18 @@ __global__ void count(const unsigned* p, size_t n, unsigned long long* found, un
     hits += p[i] == kMark;
     set += p[i] != 0;
   }
-  if (hits) atomicAdd(found, hits);
-  if (set) atomicAdd(nonzero, set);
+  if (hits)
+    atomicAdd(found, hits);
+  if (set)
+    atomicAdd(nonzero, set);
 }
 __global__ void shared_memory(bool write, unsigned words, unsigned long long* found) {
   extern __shared__ unsigned s[];
   for (unsigned i = threadIdx.x; i < words; i += blockDim.x) {
-    if (write) *(volatile unsigned*)(s + i) = kMark;
-    else if (*(volatile unsigned*)(s + i) == kMark) atomicAdd(found, 1ull);
+    if (write)
+      *(volatile unsigned*)(s + i) = kMark;
+    else if (*(volatile unsigned*)(s + i) == kMark)
+      atomicAdd(found, 1ull);
   }
 }
 
@@ -58,26 +63,34 @@ int main(int argc, char** argv) {
   for (int kind = 0; kind < 2; kind++) {
     unsigned* p;
     const double start = now_us();
-    if (kind) p = vmm(bytes);
-    else CK(cudaMalloc(&p, bytes));
-    if (!kind) first = p;
+    if (kind)
+      p = vmm(bytes);
+    else
+      CK(cudaMalloc(&p, bytes));
+    if (!kind)
+      first = p;
     took[kind] = (now_us() - start) / 1e3;
-    if (plant) fill<<<sms * 8, 256>>>(p, bytes / 4);
-    else count<<<sms * 8, 256>>>(p, bytes / 4, device_found + kind * 2, device_found + kind * 2 + 1);
+    if (plant)
+      fill<<<sms * 8, 256>>>(p, bytes / 4);
+    else
+      count<<<sms * 8, 256>>>(p, bytes / 4, device_found + kind * 2, device_found + kind * 2 + 1);
   }
   shared_memory<<<sms, 1024, most>>>(plant, most / 4, device_found + 4);
   CK(cudaDeviceSynchronize());
   if (plant) {
     printf("  planted 2 x %zu GB (%s)\n", bytes >> 30, sharing());
     fflush(stdout);
-    if (argc > 3 && !strcmp(argv[3], "kill")) raise(SIGKILL);
+    if (argc > 3 && !strcmp(argv[3], "kill"))
+      raise(SIGKILL);
     if (argc > 3 && !strcmp(argv[3], "free")) {
       CK(cudaFree(first));
       sleep(4);
     }
     return 0;
   }
-  printf("Q8 %s | 2 x %zu GB | cudaMalloc: %llu marked, %llu nonzero words, %.1f ms | cuMemCreate: %llu marked, %llu nonzero, "
-         "%.1f ms | shared memory: %llu marked words\n",
-         sharing(), bytes >> 30, found[0], found[1], took[0], found[2], found[3], took[1], found[4]);
+  printf(
+      "Q8 %s | 2 x %zu GB | cudaMalloc: %llu marked, %llu nonzero words, %.1f ms | cuMemCreate: %llu marked, %llu "
+      "nonzero, "
+      "%.1f ms | shared memory: %llu marked words\n",
+      sharing(), bytes >> 30, found[0], found[1], took[0], found[2], found[3], took[1], found[4]);
 }

@@ -42,29 +42,35 @@ __global__ void __launch_bounds__(1024, 2) turn(TurnArguments a) {
         *(volatile unsigned*)&a.state->busy = 1;
         break;
       }
-    if (*(volatile unsigned*)&a.state->busy) passed = 0;
+    if (*(volatile unsigned*)&a.state->busy)
+      passed = 0;
   }
   __syncthreads();
-  if (!passed) return;
+  if (!passed)
+    return;
   for (size_t i = first; i < a.samples; i += stride) {
     unsigned long long x = (i + 1) * 6364136223846793005ull + a.seed;
     x ^= x >> 33;
     x *= 0xff51afd7ed558ccdull;
     x ^= x >> 33;
     const size_t where = x % a.count;
-    if (__ldcv(a.out + where) != __ldcv(a.in + where) * 2.f + float(a.sequence)) atomicAdd(&a.state->bad, 1u);
+    if (__ldcv(a.out + where) != __ldcv(a.in + where) * 2.f + float(a.sequence))
+      atomicAdd(&a.state->bad, 1u);
   }
-  for (size_t i = first; i < a.reveal16; i += stride) __stcs(a.visible + i, __ldcs(a.hidden + i));
+  for (size_t i = first; i < a.reveal16; i += stride)
+    __stcs(a.visible + i, __ldcs(a.hidden + i));
   uint4 sum{};
   for (size_t i = first; i < a.scrub16; i += stride) {
     const uint4 v = __ldcg(a.scrub + i);
     sum.x ^= v.x;
     sum.y ^= v.y;
   }
-  if (sum.x == 0x12345678u && sum.y == 0x9abcdef0u) *a.sink = sum;
+  if (sum.x == 0x12345678u && sum.y == 0x9abcdef0u)
+    *a.sink = sum;
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x == 0 && atomicAdd(&a.state->left, 1u) == all - 1 && a.go) *a.go = a.sequence;
+  if (threadIdx.x == 0 && atomicAdd(&a.state->left, 1u) == all - 1 && a.go)
+    *a.go = a.sequence;
   if (threadIdx.x == 0 && a.leave_together) {  // no block makes room before all are done
     const unsigned long long start = device_ns();
     while (*(volatile unsigned*)&a.state->left < all && device_ns() - start < a.limit_ns) {
@@ -80,7 +86,8 @@ __global__ void resident(volatile unsigned* stop, volatile unsigned* here, unsig
     *here = 1;
     __threadfence_system();
   }
-  while (!*stop && device_ns() - start < limit_ns) __nanosleep(200);
+  while (!*stop && device_ns() - start < limit_ns)
+    __nanosleep(200);
 }
 
 }  // namespace probe

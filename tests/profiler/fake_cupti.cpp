@@ -44,7 +44,9 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
   return CUPTI_SUCCESS;
 }
 
-CUptiResult cuptiActivityEnable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind) {
+  return CUPTI_SUCCESS;
+}
 
 CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   *text = "no error";
@@ -104,7 +106,11 @@ void fake_copy(std::uint64_t start_ns, std::uint64_t end_ns, std::uint64_t bytes
   copies.push_back(copy);
 }
 
-void fake_loss(std::size_t count) { lost = count; }
+void fake_loss(std::size_t count) {
+  lost = count;
+}
 
-void fake_version(std::uint32_t wanted) { version = wanted; }
+void fake_version(std::uint32_t wanted) {
+  version = wanted;
+}
 }

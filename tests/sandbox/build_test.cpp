@@ -29,8 +29,7 @@ TEST_CASE("the same content is built once") {
   REQUIRE(second);
   CHECK(second.value().path == first.value().path);
   CHECK(second.value().wall_s == 0);
-  const auto other =
-      build({.files = {{"kernels/k.cpp", kScale}}, .flags = {"-O1"}, .cache_dir = shared_cache()});
+  const auto other = build({.files = {{"kernels/k.cpp", kScale}}, .flags = {"-O1"}, .cache_dir = shared_cache()});
   REQUIRE(other);
   CHECK(other.value().hash != first.value().hash);
 }
@@ -61,13 +60,12 @@ TEST_CASE("a build sees neither the host's files nor runs for ever") {
   const auto peek = build_source("#include \"" + std::string(KHOST_SOURCE_DIR) + "/CMakeLists.txt\"\n");
   REQUIRE_FALSE(peek);
   CHECK(peek.failure().message.find("No such file") != std::string::npos);
-  const auto endless =
-      build({.files = {{"kernels/k.cpp",
-                        "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; i++) s += i; "
-                        "return s; }\nstatic_assert(f(100000000000) != 1);\n"}},
-             .flags = {"-fconstexpr-ops-limit=900000000000", "-fconstexpr-loop-limit=2000000000"},
-             .timeout_s = 1,
-             .cache_dir = shared_cache()});
+  const auto endless = build({.files = {{"kernels/k.cpp",
+                                         "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; i++) s += i; "
+                                         "return s; }\nstatic_assert(f(100000000000) != 1);\n"}},
+                              .flags = {"-fconstexpr-ops-limit=900000000000", "-fconstexpr-loop-limit=2000000000"},
+                              .timeout_s = 1,
+                              .cache_dir = shared_cache()});
   REQUIRE_FALSE(endless);
   CHECK(endless.failure().code == "timeout");
 }
@@ -77,8 +75,8 @@ TEST_CASE("only plain file names below kernels are taken") {
     return build({.files = {{path, kScale}}, .cache_dir = shared_cache()});
   };
   CHECK(named("kernels/deep/k.cpp"));
-  for (const char* path : {"kernels/../k.cpp", "kernels/a b.cpp", "kernels/-o.cpp", "kernels/$(id).cpp",
-                           "k.cpp", "/kernels/k.cpp", "kernels/k.txt"}) {
+  for (const char* path : {"kernels/../k.cpp", "kernels/a b.cpp", "kernels/-o.cpp", "kernels/$(id).cpp", "k.cpp",
+                           "/kernels/k.cpp", "kernels/k.txt"}) {
     const auto built = named(path);
     REQUIRE_FALSE(built);
     CHECK_MESSAGE(built.failure().code == "bad_input", path);
@@ -116,9 +114,8 @@ TEST_CASE("headers that are precompiled change nothing in the library") {
   auto with = build({.files = {{"kernels/k.cpp", kernel}, {"kernels/fast.h", fast}}, .cache_dir = cache.path});
   REQUIRE(with);
   // The flag changes no code, and with it the compiler may not take what was made without.
-  auto without = build({.files = {{"kernels/k.cpp", kernel}, {"kernels/fast.h", fast}},
-                        .flags = {"-g"},
-                        .cache_dir = cache.path});
+  auto without =
+      build({.files = {{"kernels/k.cpp", kernel}, {"kernels/fast.h", fast}}, .flags = {"-g"}, .cache_dir = cache.path});
   REQUIRE(without);
   const auto code_of = [](const std::string& path) {
     std::string text;

@@ -16,8 +16,13 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 Manifest one_tensor(const char* dtype, std::vector<std::int64_t> size, std::vector<std::int64_t> stride,
                     std::size_t bytes, std::int64_t offset = 0) {
   return Manifest::parse({{"storages", {{{"bytes", bytes}, {"offset", 0}}}},
-                          {"tree", {{"kind", "tensor"}, {"storage", 0}, {"dtype", dtype}, {"size", size},
-                                    {"stride", stride}, {"offset", offset}}}})
+                          {"tree",
+                           {{"kind", "tensor"},
+                            {"storage", 0},
+                            {"dtype", dtype},
+                            {"size", size},
+                            {"stride", stride},
+                            {"offset", offset}}}})
       .value();
 }
 
@@ -86,8 +91,8 @@ TEST_CASE("a candidate's output may lie in memory in another order") {
   const float expected[] = {0, 1, 2, 3, 4, 5};
   float got[] = {-1, 0, 3, 1, 4, 2, 5};
   const auto look = [&] {
-    return compare(columns, reinterpret_cast<const std::byte*>(got), rows,
-                   reinterpret_cast<const std::byte*>(expected), {Tolerance{}});
+    return compare(columns, reinterpret_cast<const std::byte*>(got), rows, reinterpret_cast<const std::byte*>(expected),
+                   {Tolerance{}});
   };
   CHECK_FALSE(look());
   got[4] = 7;

@@ -28,8 +28,7 @@ bool torch_ready() {
 }
 
 bool script(const std::string& arguments) {
-  const std::string command =
-      std::string(getenv("KHOST_PYTHON")) + " " KHOST_SOURCE_DIR "/tests/python/" + arguments;
+  const std::string command = std::string(getenv("KHOST_PYTHON")) + " " KHOST_SOURCE_DIR "/tests/python/" + arguments;
   const int status = std::system(command.c_str());
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -90,13 +89,19 @@ TEST_CASE("a mistake of the candidate's own comes back in the compiler's words, 
 
 TEST_CASE("only mistakes that no header mends are taken for the candidate's own") {
   const auto own = [](const std::string& words) {
-    return own_mistakes(words, [](const std::string& name) { return name == "AT_DISPATCH_ALL_TYPES" || name == "cudnnHandle_t"; });
+    return own_mistakes(
+        words, [](const std::string& name) { return name == "AT_DISPATCH_ALL_TYPES" || name == "cudnnHandle_t"; });
   };
-  CHECK(own("kernels/a.cu(3): error: expected a \";\"\n  torch::Tensor x\n                  ^\n\n1 error detected in the compilation"));
+  CHECK(
+      own("kernels/a.cu(3): error: expected a \";\"\n  torch::Tensor x\n                  ^\n\n1 error detected in the "
+          "compilation"));
   CHECK(own("a.cu(7): error: identifier \"fmaxf_of\" is undefined"));
-  CHECK(own("a.cpp:3:9: error: ‘nothing_here’ was not declared in this scope\na.cpp:4:1: error: expected ‘;’ before ‘}’ token"));
+  CHECK(
+      own("a.cpp:3:9: error: ‘nothing_here’ was not declared in this scope\na.cpp:4:1: error: expected ‘;’ before ‘}’ "
+          "token"));
   CHECK_FALSE(own("a.cu(7): error: identifier \"AT_DISPATCH_ALL_TYPES\" is undefined"));
-  CHECK_FALSE(own("a.cu(7): error: identifier \"fmaxf_of\" is undefined\na.cu(9): error: too few arguments in function call"));
+  CHECK_FALSE(
+      own("a.cu(7): error: identifier \"fmaxf_of\" is undefined\na.cu(9): error: too few arguments in function call"));
   CHECK_FALSE(own("a.cpp:3: error: class \"at::Tensor\" has no member \"sum\""));
   CHECK_FALSE(own("a.cu(1): fatal error: ATen/cuda/CUDABlas.h: No such file or directory"));
   CHECK_FALSE(own("Killed"));
@@ -115,5 +120,6 @@ TEST_CASE("of a candidate's flags only those about its own code reach the compil
         std::vector<std::string>{"-O3", "-std=c++20", "-DX=1"});
   CHECK(harmless_flags({"--use_fast_math", "-ccbin", "--compiler-bindir=/tmp", "-maxrregcount=64"}, true) ==
         std::vector<std::string>{"--use_fast_math", "-maxrregcount=64"});
-  CHECK(harmless_libraries({"-lcublas", "-levil", "/tmp/x.a", "-lcudnn"}) == std::vector<std::string>{"-lcublas", "-lcudnn"});
+  CHECK(harmless_libraries({"-lcublas", "-levil", "/tmp/x.a", "-lcudnn"}) ==
+        std::vector<std::string>{"-lcublas", "-lcudnn"});
 }

@@ -32,7 +32,9 @@ struct Page {
   std::byte* base = nullptr;
 };
 
-std::string beside(const char* name) { return sandbox::self_directory() + "/" + name; }
+std::string beside(const char* name) {
+  return sandbox::self_directory() + "/" + name;
+}
 
 bool ready() {
   const bool built = std::filesystem::exists(beside("libkhost_profiler.so"));

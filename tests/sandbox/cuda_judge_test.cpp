@@ -68,10 +68,9 @@ Json verdict_on(const fs::path& folder) {
 }
 
 bool accepted(const Json& wanted, const Json& verdict) {
-  const bool status = wanted["status"].is_array()
-                          ? std::find(wanted["status"].begin(), wanted["status"].end(), verdict["status"]) !=
-                                wanted["status"].end()
-                          : wanted["status"] == verdict["status"];
+  const bool status = wanted["status"].is_array() ? std::find(wanted["status"].begin(), wanted["status"].end(),
+                                                              verdict["status"]) != wanted["status"].end()
+                                                  : wanted["status"] == verdict["status"];
   return status && (!wanted.contains("reason") || wanted["reason"] == verdict["reason"]);
 }
 
@@ -178,7 +177,9 @@ TEST_CASE("without a GPU a request for target cuda is answered with what is miss
   CHECK((*verdict)["detail"].get<std::string>().find("NVIDIA") != std::string::npos);
 }
 
-TEST_CASE("every known CUDA candidate gets its verdict") { check_groups({"good", "wrong", "cheat", "crash"}); }
+TEST_CASE("every known CUDA candidate gets its verdict") {
+  check_groups({"good", "wrong", "cheat", "crash"});
+}
 
 TEST_CASE("every known CUDA candidate in Python gets its verdict") {
   check_groups({"python/good", "python/wrong", "python/cheat"});

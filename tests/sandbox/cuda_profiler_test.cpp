@@ -23,10 +23,10 @@ TEST_CASE("a profile on a GPU names the candidate's kernel, its shape, and what 
   judge::Service service({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, cache.path + "/lease", 0, Limits{});
   const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/good/plain";
   Result<Json> answer = service.handle({{"kind", "profile"},
-                                              {"target", "cuda"},
-                                              {"against", "eager"},
-                                              {"task", {{"source", read_text(folder / "model.py")}}},
-                                              {"files", candidate_files(folder)}});
+                                        {"target", "cuda"},
+                                        {"against", "eager"},
+                                        {"task", {{"source", read_text(folder / "model.py")}}},
+                                        {"files", candidate_files(folder)}});
   REQUIRE(answer);
   REQUIRE_MESSAGE((*answer)["status"] == "ok", answer->dump());
   const Json& sides = (*answer)["profile"]["sides"];
@@ -62,10 +62,10 @@ TEST_CASE("no verdict on a GPU carries a profile") {
   judge::Service service({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, cache.path + "/lease", 0, Limits{});
   const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/good/plain";
   Result<Json> verdict = service.handle({{"kind", "evaluate"},
-                                               {"target", "cuda"},
-                                               {"measure", false},
-                                               {"task", {{"source", read_text(folder / "model.py")}}},
-                                               {"files", candidate_files(folder)}});
+                                         {"target", "cuda"},
+                                         {"measure", false},
+                                         {"task", {{"source", read_text(folder / "model.py")}}},
+                                         {"files", candidate_files(folder)}});
   REQUIRE(verdict);
   CHECK((*verdict)["status"] == "ok");
   CHECK_FALSE(verdict->contains("profile"));

@@ -80,7 +80,9 @@ TEST_CASE("what is kept for tasks goes where it was used longest ago, and never 
   CHECK(judge::gpu::to_give_up({{50, at(1), true}, {10, at(2)}}, 4, 40) == std::vector<std::size_t>{1});
 }
 
-TEST_CASE("want of the device's memory is told from a task's own errors, and an oracle is left out only where that is wanted") {
+TEST_CASE(
+    "want of the device's memory is told from a task's own errors, and an oracle is left out only where that is "
+    "wanted") {
   const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
   if (!zygote) {
     return;
@@ -89,7 +91,8 @@ TEST_CASE("want of the device's memory is told from a task's own errors, and an 
     judge::SessionOptions options;
     options.oracle = oracle;
     return judge::Session::open(*zygote,
-                                "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        " + forward +
+                                "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        " +
+                                    forward +
                                     "\n        return x * 2\ndef get_inputs():\n    return [torch.randn(64)]\n",
                                 options);
   };

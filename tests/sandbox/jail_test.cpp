@@ -87,7 +87,9 @@ void check_both(const JailSpec& spec, const std::function<void(const std::string
   }
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 bool gone(pid_t pid) {
   for (int i = 0; i < 100; ++i) {
@@ -145,8 +147,9 @@ TEST_CASE("secrets and kernel settings of the host are out of reach") {
 }
 
 TEST_CASE("the kernel uid is unprivileged and no capability is left") {
-  const std::string script = "echo uid $(id -u); grep -E 'Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status; "
-                             "cat /proc/self/uid_map | tr -s ' '";
+  const std::string script =
+      "echo uid $(id -u); grep -E 'Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status; "
+      "cat /proc/self/uid_map | tr -s ' '";
   const std::string text = out_of(shell(script));
   CHECK(contains(text, "CapPrm:\t0000000000000000"));
   CHECK(contains(text, "CapEff:\t0000000000000000"));
@@ -188,8 +191,9 @@ TEST_CASE("processes of the host and of other jails are invisible") {
 }
 
 TEST_CASE("the file system is read-only except for the sized scratch folders") {
-  JailSpec spec = shell("touch /x /usr/x /dev/x /etc/x /run/x; dd if=/dev/zero of=/tmp/big bs=1M count=40; "
-                        "dd if=/dev/zero of=/dev/shm/big bs=1M count=40; stat -c %s:%a /tmp/big /tmp; echo $TMPDIR");
+  JailSpec spec = shell(
+      "touch /x /usr/x /dev/x /etc/x /run/x; dd if=/dev/zero of=/tmp/big bs=1M count=40; "
+      "dd if=/dev/zero of=/dev/shm/big bs=1M count=40; stat -c %s:%a /tmp/big /tmp; echo $TMPDIR");
   spec.limits.tmp_bytes = 8 << 20;
   check_both(spec, [](const std::string& text) {
     for (const char* path : {"/x", "/usr/x", "/dev/x", "/etc/x", "/run/x"}) {
@@ -207,8 +211,8 @@ TEST_CASE("dangerous system calls are refused, ordinary ones are not") {
                    "python3 -c 'import threading; t = threading.Thread(target=print, args=(\"thread\",)); t.start(); "
                    "t.join()' 2>/dev/null || echo thread; (echo child)"),
              [](const std::string& text) {
-               for (const char* number : {"101", "310", "321", "298", "425", "323", "272", "308", "165", "304", "250",
-                                          "319", "29"}) {
+               for (const char* number :
+                    {"101", "310", "321", "298", "425", "323", "272", "308", "165", "304", "250", "319", "29"}) {
                  CHECK(contains(text, std::string(number) + " Operation not permitted"));
                }
                CHECK(contains(text, "no userns"));
@@ -241,8 +245,9 @@ TEST_CASE("a fork bomb stays within its limit and the host stays usable") {
 }
 
 TEST_CASE("the process limit holds for each jail by itself") {
-  JailSpec spec = shell("exec perl -e 'for (1..40) { my $p = fork; if (!defined $p) { print \"refused $!\\n\"; last } "
-                        "if (!$p) { sleep 5; exit } }'");
+  JailSpec spec = shell(
+      "exec perl -e 'for (1..40) { my $p = fork; if (!defined $p) { print \"refused $!\\n\"; last } "
+      "if (!$p) { sleep 5; exit } }'");
   spec.limits.processes = 20;
   check_both(spec, [](const std::string& text) { CHECK(text == "refused Resource temporarily unavailable\n"); });
 }
@@ -266,11 +271,12 @@ TEST_CASE("memory, file size, descriptors and processor time are limited") {
 }
 
 TEST_CASE("several processes together do not get more memory than the jail" * doctest::skip(geteuid() != 0)) {
-  JailSpec spec = shell("for i in 1 2 3 4; do perl -e 'my $x = \"a\" x 100_000_000; sleep 1; print q(he), qq(ld\\n)' & done; wait");
+  JailSpec spec =
+      shell("for i in 1 2 3 4; do perl -e 'my $x = \"a\" x 100_000_000; sleep 1; print q(he), qq(ld\\n)' & done; wait");
   spec.limits.memory_bytes = 250 << 20;
   spec.limits.processes = 16;
-  const bool groups = access("/sys/fs/cgroup/memory/cgroup.procs", W_OK) == 0 ||
-                      access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+  const bool groups =
+      access("/sys/fs/cgroup/memory/cgroup.procs", W_OK) == 0 || access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
   if (!groups) {
     MESSAGE("no writable control groups here: only the limits of each process hold");
     return;
@@ -419,9 +425,16 @@ TEST_CASE("concurrent jails never share a uid" * doctest::skip(geteuid() != 0)) 
 TEST_CASE("output is cut on character boundaries and cleaned of escapes and progress bars") {
   CHECK(clean_output("\x1b[31mred\x1b[0m \x1b]0;title\aok\n") == "red ok\n");
   CHECK(clean_output("10 %\r50 %\r100 %\nnext\r\n") == "100 %\nnext\n");
-  CHECK(clean_output(std::string_view("a\0\xff" "b", 4)) == "a\xef\xbf\xbd\xef\xbf\xbd" "b");
+  CHECK(clean_output(std::string_view("a\0\xff"
+                                      "b",
+                                      4)) ==
+        "a\xef\xbf\xbd\xef\xbf\xbd"
+        "b");
   CHECK(clean_output("gr\xc3\xbc\xc3\x9f") == "gr\xc3\xbc\xc3\x9f");
-  const std::string text = "aaa\xc3\xa4" "bbbbbbbb\xc3\xa4" "ccc";
+  const std::string text =
+      "aaa\xc3\xa4"
+      "bbbbbbbb\xc3\xa4"
+      "ccc";
   const std::string cut = cut_middle(text, 8);
   CHECK(cut == "aaa\n... [10 bytes left out] ...\nccc");
   CHECK(cut_middle("short", 100) == "short");

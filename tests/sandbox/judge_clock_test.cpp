@@ -34,7 +34,8 @@ void work(double seconds) {
 // A child that plays turns: `call` runs in it for each one, with the page and the turn's number, and acknowledges.
 class Played {
  public:
-  explicit Played(const std::function<void(ControlPage&, std::uint32_t)>& call, double stop_delay_s = 0, int cores = 0) {
+  explicit Played(const std::function<void(ControlPage&, std::uint32_t)>& call, double stop_delay_s = 0,
+                  int cores = 0) {
     void* memory = mmap(nullptr, sandbox::kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     page_ = new (memory) ControlPage{};

@@ -35,8 +35,8 @@ class JudgeProcess {
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     const std::string program = self_directory() + "/khost-judge";
-    std::vector<std::string> words = {program, "--python", python(), "--root", root(), "--lease",
-                                      shared_cache() + "/lease", "--jobs", "2"};
+    std::vector<std::string> words = {
+        program, "--python", python(), "--root", root(), "--lease", shared_cache() + "/lease", "--jobs", "2"};
     std::vector<char*> argv;
     for (std::string& word : words) {
       argv.push_back(word.data());

@@ -10,7 +10,9 @@ using khost::judge::gpu::Precedence;
 using Steady = std::chrono::steady_clock;
 
 namespace {
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 }  // namespace
 
 TEST_CASE("who starts a subject lets all pass that want to time") {

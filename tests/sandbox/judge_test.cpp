@@ -49,7 +49,8 @@ void judge_all(const std::string& group) {
   REQUIRE(!asked.empty());
   for (const auto& [name, id] : asked) {
     const Json verdict = judge.wait(id);
-    const Json expected = Json::parse(test::read_text(JudgeProcess::root() + "/tests/kernels/" + name + "/expected.json"));
+    const Json expected =
+        Json::parse(test::read_text(JudgeProcess::root() + "/tests/kernels/" + name + "/expected.json"));
     for (const char* key : {"status", "stage", "reason"}) {
       if (expected.contains(key)) {
         CAPTURE(name);
@@ -62,10 +63,18 @@ void judge_all(const std::string& group) {
   }
 }
 
-TEST_CASE("the judge finds every good candidate correct") { judge_all("good"); }
-TEST_CASE("the judge finds every wrong candidate wrong") { judge_all("wrong"); }
-TEST_CASE("a candidate that crashes, hangs or misbehaves costs nobody but itself") { judge_all("crash"); }
-TEST_CASE("no cheat passes the judge unless it pays its price") { judge_all("cheat"); }
+TEST_CASE("the judge finds every good candidate correct") {
+  judge_all("good");
+}
+TEST_CASE("the judge finds every wrong candidate wrong") {
+  judge_all("wrong");
+}
+TEST_CASE("a candidate that crashes, hangs or misbehaves costs nobody but itself") {
+  judge_all("crash");
+}
+TEST_CASE("no cheat passes the judge unless it pays its price") {
+  judge_all("cheat");
+}
 
 TEST_CASE("the judge answers an agent on visible inputs that judge nothing") {
   if (!ready()) {
@@ -117,12 +126,14 @@ TEST_CASE("the judge refuses what it cannot work on with a reason") {
   const Json none = verdict(head);
   CHECK(none.value("status", "") == "bad_task");
   CHECK(none.value("detail", "").find("Model") != std::string::npos);
-  const Json raises = verdict(head + "class Model(nn.Module):\n  def forward(self, x):\n    return x\n"
-                                     "def get_inputs():\n  raise ValueError('no inputs today')\n");
+  const Json raises = verdict(head +
+                              "class Model(nn.Module):\n  def forward(self, x):\n    return x\n"
+                              "def get_inputs():\n  raise ValueError('no inputs today')\n");
   CHECK(raises.value("status", "") == "bad_task");
   CHECK(raises.value("detail", "").find("no inputs today") != std::string::npos);
-  const Json draws = verdict(head + "class Model(nn.Module):\n  def forward(self, x):\n    return torch.rand(4)\n"
-                                    "def get_inputs():\n  return [torch.rand(4)]\n");
+  const Json draws = verdict(head +
+                             "class Model(nn.Module):\n  def forward(self, x):\n    return torch.rand(4)\n"
+                             "def get_inputs():\n  return [torch.rand(4)]\n");
   CHECK(draws.value("detail", "").find("deterministic") != std::string::npos);
   CHECK(judge.ask("evaluate", {{"files", files}})["error"]["code"] == "bad_input");
   CHECK(judge.ask("applaud", fixture("good/row_softmax"))["error"]["code"] == "bad_input");

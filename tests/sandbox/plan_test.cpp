@@ -131,12 +131,9 @@ TEST_CASE("outputs are compared with the reference's structure, not with its str
   const Manifest wanted = manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 1)}), {128, 16});
   CHECK(match_outputs(manifest(list({tensor({4, 8}, {1, 4}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
   CHECK_FALSE(match_outputs(manifest(tensor({4, 8}, {8, 1}), {128}), wanted));
-  CHECK_FALSE(
-      match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(
-      match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(
-      match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
+  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
 }
 
 TEST_CASE("names of arguments are read from the source text") {
@@ -156,8 +153,8 @@ extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *b
 }
 
 TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
-  const Manifest inputs = manifest(
-      list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
+  const Manifest inputs =
+      manifest(list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
   const Manifest state =
       manifest({{"kind", "dict"}, {"items", {{"norm.weight", tensor({4}, {1}, 0, "norm.weight")}}}}, {16});
   const Manifest outputs = manifest(tensor({2, 4, 3}, {12, 1, 4}), {96});
@@ -180,12 +177,9 @@ TEST_CASE("one launcher without model_new.py is planned from the names of its ar
   CHECK(plan->workspace == std::vector<std::size_t>{kDerivedWorkspaceBytes});
   CHECK(plan->outputs.tensors[0].stride == std::vector<std::int64_t>{12, 3, 1});
 
-  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("'weight'") !=
-        std::string::npos);
-  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("norm_weight") !=
-        std::string::npos);
-  CHECK(derive("const float* x, float* y, int depth", "rfwfsi").failure().message.find("'depth'") !=
-        std::string::npos);
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("'weight'") != std::string::npos);
+  CHECK(derive("const float* weight, float* y", "rfwf").failure().message.find("norm_weight") != std::string::npos);
+  CHECK(derive("const float* x, float* y, int depth", "rfwfsi").failure().message.find("'depth'") != std::string::npos);
   CHECK(derive("const int* x, float* y", "riwf").failure().message.find("'x'") != std::string::npos);
   CHECK_FALSE(derive("const float* x, float* y, float* z", "rfwfwf"));
   CHECK_FALSE(derive("const float* x", "rf"));

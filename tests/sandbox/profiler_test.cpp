@@ -31,8 +31,17 @@ class Page {
     memcpy(names() + offset, name.c_str(), name.size() + 1);
     name_bytes_ += name.size() + 1;
     PageRecord& r = record(i);
-    r = {static_cast<std::uint32_t>(Activity::kernel), call, start_ns, start_ns + length_ns, {64, 1, 1}, {256, 1, 1},
-         32, 1024, 0, offset, 0};
+    r = {static_cast<std::uint32_t>(Activity::kernel),
+         call,
+         start_ns,
+         start_ns + length_ns,
+         {64, 1, 1},
+         {256, 1, 1},
+         32,
+         1024,
+         0,
+         offset,
+         0};
     return r;
   }
   Result<Trace> read() const { return read_trace(bytes_.data(), bytes_.size()); }

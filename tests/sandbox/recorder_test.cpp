@@ -28,8 +28,7 @@ std::string python_with_torch() {
       cache != nullptr ? fs::path(cache) / "khost" : fs::path(home != nullptr ? home : "/") / ".cache/khost";
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().rfind("venv-torch", 0) == 0 &&
-        fs::exists(entry.path() / "bin/python")) {
+    if (entry.path().filename().string().rfind("venv-torch", 0) == 0 && fs::exists(entry.path() / "bin/python")) {
       return (entry.path() / "bin/python").string();
     }
   }
@@ -60,12 +59,9 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
   const auto built = build({.files = files, .cache_dir = shared_cache()});
   REQUIRE_MESSAGE(built, built.failure().message);
   const auto vector = [](const char* name, std::vector<int> size, int storage) {
-    return Json{{"kind", "tensor"},
-                {"dtype", "float32"},
-                {"storage", storage},
-                {"offset", 0},
-                {"size", size},
-                {"stride", size.size() == 2 ? std::vector<int>{size[1], 1} : std::vector<int>{1}},
+    return Json{{"kind", "tensor"},   {"dtype", "float32"},
+                {"storage", storage}, {"offset", 0},
+                {"size", size},       {"stride", size.size() == 2 ? std::vector<int>{size[1], 1} : std::vector<int>{1}},
                 {"name", name}};
   };
   const Json inputs = {{"storages", {{{"bytes", 64 * 128 * 4}, {"offset", 0}}}},

@@ -31,9 +31,13 @@ struct Bench {
   }
 };
 
-RunOptions within(double timeout_s) { return {.timeout_s = timeout_s, .input = "", .output_bytes = 30000}; }
+RunOptions within(double timeout_s) {
+  return {.timeout_s = timeout_s, .input = "", .output_bytes = 30000};
+}
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 

@@ -23,16 +23,14 @@ KHOST_EXPORT(none)
 extern "C" int hidden(int) { return 0; }
 )");
   REQUIRE_MESSAGE(built, built.failure().message);
-  CHECK(built.value().signatures ==
-        Signatures{{"all", "rfwdrewgr?rbrBrhriwlsfsds?sislsLW-T-"}, {"none", ""}});
+  CHECK(built.value().signatures == Signatures{{"all", "rfwdrewgr?rbrBrhriwlsfsds?sislsLW-T-"}, {"none", ""}});
 }
 
 TEST_CASE("a type that kernels cannot take does not compile") {
   for (const char* type :
        {"const void*", "char**", "struct { int a; }*", "std::string", "long double", "const char*"}) {
-    const auto built =
-        build_source("#include <string>\n#include \"khost.h\"\nusing T = " + std::string(type) +
-                     ";\nextern \"C\" int f(T) { return 0; }\nKHOST_EXPORT(f)\n");
+    const auto built = build_source("#include <string>\n#include \"khost.h\"\nusing T = " + std::string(type) +
+                                    ";\nextern \"C\" int f(T) { return 0; }\nKHOST_EXPORT(f)\n");
     REQUIRE_FALSE(built);
     CHECK_MESSAGE(built.failure().code == "build", type);
   }
@@ -40,8 +38,8 @@ TEST_CASE("a type that kernels cannot take does not compile") {
 
 TEST_CASE("libraries that ask for more than the target offers are refused") {
   const auto refused = [](const std::string& head, const std::string& body) {
-    const auto built = build_source("#include \"khost.h\"\n" + head + "\nextern \"C\" int f(float* out) { " +
-                                    body + " }\nKHOST_EXPORT(f)\n");
+    const auto built = build_source("#include \"khost.h\"\n" + head + "\nextern \"C\" int f(float* out) { " + body +
+                                    " }\nKHOST_EXPORT(f)\n");
     REQUIRE_FALSE(built);
     return built.failure();
   };
@@ -58,8 +56,7 @@ TEST_CASE("a library without an exported launcher is refused with the remedy") {
 }
 
 TEST_CASE("damaged libraries are refused, never misread") {
-  const auto built =
-      build_source("#include \"khost.h\"\nextern \"C\" int f(float*) { return 0; }\nKHOST_EXPORT(f)\n");
+  const auto built = build_source("#include \"khost.h\"\nextern \"C\" int f(float*) { return 0; }\nKHOST_EXPORT(f)\n");
   REQUIRE(built);
   const std::string good = read_text(built.value().path);
   CHECK(read_library(good));

@@ -18,7 +18,9 @@ using Steady = std::chrono::steady_clock;
 
 namespace {
 
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
 bool within(double most_s, const std::function<bool()>& holds) {
   const auto begin = Steady::now();
@@ -32,9 +34,8 @@ bool within(double most_s, const std::function<bool()>& holds) {
 
 TEST_CASE("a stock makes nothing before it is asked, then keeps as many as it was told") {
   std::atomic<int> made{0};
-  Stock<std::unique_ptr<int>> stock("a number", 2, 3, [&]() -> Result<std::unique_ptr<int>> {
-    return std::make_unique<int>(made++);
-  });
+  Stock<std::unique_ptr<int>> stock("a number", 2, 3,
+                                    [&]() -> Result<std::unique_ptr<int>> { return std::make_unique<int>(made++); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(made == 0);
   Result<std::unique_ptr<int>> first = stock.take(60);

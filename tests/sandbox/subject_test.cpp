@@ -32,8 +32,7 @@ constexpr std::size_t kBytes = kCount * sizeof(float);
 struct Region {
   int fd = -1;
   void* base = nullptr;
-  explicit Region(std::size_t bytes)
-      : fd(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
+  explicit Region(std::size_t bytes) : fd(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_(bytes) {
     REQUIRE(ftruncate(fd, static_cast<off_t>(bytes)) == 0);
     base = bytes == 0 ? nullptr : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     REQUIRE(base != MAP_FAILED);
@@ -69,13 +68,10 @@ Manifest vector_manifest(const char* name) {
 // A subject that plays one launcher on x -> out.
 class Subject {
  public:
-  Subject(const std::string& source, const std::string& symbol, const Signatures& signatures,
-          const std::string& so) {
+  Subject(const std::string& source, const std::string& symbol, const Signatures& signatures, const std::string& so) {
     const Manifest inputs = vector_manifest("x");
-    const Manifest state =
-        Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
-    Result<Plan> plan =
-        derive_plan({source, symbol, signatures.at(symbol), inputs, state, vector_manifest("out")});
+    const Manifest state = Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
+    Result<Plan> plan = derive_plan({source, symbol, signatures.at(symbol), inputs, state, vector_manifest("out")});
     REQUIRE_MESSAGE(plan, plan.failure().message);
     REQUIRE(plan->bind(signatures, inputs, state));
     const std::string text = plan->to_json().dump();
@@ -83,8 +79,7 @@ class Subject {
     library_ = open(so.c_str(), O_RDONLY | O_CLOEXEC);
     REQUIRE(library_ >= 0);
     // Written by us through the mapping that exists; the subject can only read.
-    REQUIRE(fcntl(inputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ==
-            0);
+    REQUIRE(fcntl(inputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
     REQUIRE(fcntl(outputs_.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
 
     JailSpec spec;
@@ -107,8 +102,7 @@ class Subject {
     spec.readable_prefixes = {self_directory() + "/khost-subject"};
     spec.threads_only = true;
     spec.limit_address_space = !judge::kSanitized;
-    spec.fds = {{control_.fd, 3}, {inputs_.fd, 4}, {state_.fd, 5},
-                {outputs_.fd, 6}, {library_, 7},   {plan_.fd, 8}};
+    spec.fds = {{control_.fd, 3}, {inputs_.fd, 4}, {state_.fd, 5}, {outputs_.fd, 6}, {library_, 7}, {plan_.fd, 8}};
     Result<Jail> jail = Jail::start(spec);
     REQUIRE_MESSAGE(jail, jail.failure().message);
     jail_.emplace(std::move(*jail));

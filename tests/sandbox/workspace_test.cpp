@@ -21,8 +21,11 @@ namespace fs = std::filesystem;
 namespace {
 
 std::shared_ptr<Workspace> make(WorkspaceOptions options = {}) {
-  options.files.insert({{"model.py", "model\n"}, {"SKILL.md", "skill\n"}, {"utils/request.py", "pass\n"},
-                        {"kernels/a.cpp", "int a;\n"}, {"model_new.py", "new\n"}});
+  options.files.insert({{"model.py", "model\n"},
+                        {"SKILL.md", "skill\n"},
+                        {"utils/request.py", "pass\n"},
+                        {"kernels/a.cpp", "int a;\n"},
+                        {"model_new.py", "new\n"}});
   Result<std::shared_ptr<Workspace>> made = Workspace::create(options);
   REQUIRE_MESSAGE(bool(made), made.failure().message);
   return *made;
@@ -36,7 +39,9 @@ std::string in_jail(const Workspace& workspace, const std::string& script) {
   return output.value().out + output.value().err;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 template <class T>
 std::string code_of(const Result<T>& result) {
@@ -79,8 +84,9 @@ TEST_CASE("a written file is the agent's to change, a protected one is refused b
 
 TEST_CASE("links, fifos and paths out of the workspace are refused") {
   const auto workspace = make();
-  in_jail(*workspace, "ln -s /etc/passwd kernels/link; ln -s /etc kernels/folder; ln -s ../../.. up; mkfifo kernels/fifo; "
-                      "ln -s model.py alias; rm -r kernels/a.cpp");
+  in_jail(*workspace,
+          "ln -s /etc/passwd kernels/link; ln -s /etc kernels/folder; ln -s ../../.. up; mkfifo kernels/fifo; "
+          "ln -s model.py alias; rm -r kernels/a.cpp");
   CHECK(code_of(workspace->read("kernels/link")) == "bad_input");
   CHECK(code_of(workspace->read("kernels/folder/passwd")) == "bad_input");
   CHECK(code_of(workspace->read("up/etc/passwd")) == "bad_input");
@@ -187,7 +193,7 @@ TEST_CASE("workspaces: a program that ends leaves no folder and no lock behind")
     end
     return { name = "makes", summary = "a workspace", options = {}, run = run })lua";
   khost::tests::Child child({self_directory() + "/khost", (folder / "makes.lua").string()},
-                    {{"KHOST_ROOT", KHOST_SOURCE_DIR}, {"KHOST_WORKSPACES", (folder / "homes").string()}});
+                            {{"KHOST_ROOT", KHOST_SOURCE_DIR}, {"KHOST_WORKSPACES", (folder / "homes").string()}});
   CHECK_MESSAGE(child.wait(30) == 0, child.text());
   REQUIRE(fs::exists(folder / "homes"));
   CHECK(fs::is_empty(folder / "homes"));

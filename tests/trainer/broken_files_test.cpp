@@ -67,11 +67,21 @@ void mutate(const std::string& original, const std::string& path, int rounds, co
       // Headers are where readers decide; most edits go there.
       const size_t at = below(below(4) == 0 ? text.size() : std::min<size_t>(text.size(), 600));
       switch (below(5)) {
-        case 0: text[at] = static_cast<char>(below(256)); break;
-        case 1: text.resize(at); break;
-        case 2: text.erase(at, 1 + below(9)); break;
-        case 3: text.insert(at, text.substr(below(text.size()), below(40))); break;
-        default: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
+        case 0:
+          text[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          text.resize(at);
+          break;
+        case 2:
+          text.erase(at, 1 + below(9));
+          break;
+        case 3:
+          text.insert(at, text.substr(below(text.size()), below(40)));
+          break;
+        default:
+          text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+          break;
       }
     }
     write_text(path, text);
@@ -91,12 +101,26 @@ TEST_CASE("a broken model folder is refused with its file and field") {
       {"config.json", [](Json& j) { j["num_hidden_layers"] = "two"; }, {"config.json", "num_hidden_layers"}},
       {"config.json", [](Json& j) { j["hidden_size"] = 32; }, {"model.safetensors", "embed_tokens", "[300,16]"}},
       {"config.json", [](Json& j) { j["num_hidden_layers"] = 2; }, {"model.safetensors", "layers.1", "missing"}},
-      {"config.json", [](Json& j) { j["rope_scaling"] = {{"rope_type", "yarn"}}; }, {"config.json", "rope", "yarn"}},
-      {"config.json", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }, {"config.json", "factor"}},
+      {"config.json",
+       [](Json& j) {
+         j["rope_scaling"] = {{"rope_type", "yarn"}};
+       },
+       {"config.json", "rope", "yarn"}},
+      {"config.json",
+       [](Json& j) {
+         j["rope_scaling"] = {{"rope_type", "llama3"}};
+       },
+       {"config.json", "factor"}},
       {"config.json", [](Json& j) { j["hidden_act"] = "gelu"; }, {"config.json", "hidden_act", "gelu"}},
-      {"tokenizer.json", [](Json& j) { j["pre_tokenizer"] = {{"type", "Metaspace"}}; },
+      {"tokenizer.json",
+       [](Json& j) {
+         j["pre_tokenizer"] = {{"type", "Metaspace"}};
+       },
        {"tokenizer.json", "pre_tokenizer", "Metaspace"}},
-      {"tokenizer.json", [](Json& j) { j["normalizer"] = {{"type", "Lowercase"}}; },
+      {"tokenizer.json",
+       [](Json& j) {
+         j["normalizer"] = {{"type", "Lowercase"}};
+       },
        {"tokenizer.json", "normalizer", "Lowercase"}},
       {"tokenizer.json", [](Json& j) { j["model"]["type"] = "Unigram"; }, {"tokenizer.json", "Unigram", "BPE"}},
       {"tokenizer.json", [](Json& j) { j["model"]["merges"].push_back("zz qq"); }, {"tokenizer.json", "merges", "zz"}},
@@ -170,7 +194,8 @@ TEST_CASE("mutated safetensors files never crash the reader") {
   const TemporaryFolder folder;
   const std::vector<float> values(24, 0.5f);
   const std::string path = folder / "x.safetensors";
-  REQUIRE(write_safetensors(path, {{"a", {2, 3}, values.data()}, {"b.weight", {4, 4}, values.data()}}, {{"format", "pt"}}));
+  REQUIRE(
+      write_safetensors(path, {{"a", {2, 3}, values.data()}, {"b.weight", {4, 4}, values.data()}}, {{"format", "pt"}}));
   int accepted = 0;
   mutate(read_text(path), path, 3000, [&] {
     const Result<SafeTensors> file = SafeTensors::open(path);

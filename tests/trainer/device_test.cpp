@@ -95,7 +95,8 @@ std::vector<int32_t> prompt(int length) {
   return tokens;
 }
 
-std::vector<Completion> draw(Policy& policy, const std::vector<std::pair<std::vector<int32_t>, GenerateOptions>>& requests) {
+std::vector<Completion> draw(Policy& policy,
+                             const std::vector<std::pair<std::vector<int32_t>, GenerateOptions>>& requests) {
   std::vector<std::promise<Result<Completion>>> promises(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     policy.generate(requests[i].first, requests[i].second,
@@ -217,9 +218,8 @@ TEST_CASE("cuda: what a seed draws depends on nobody else, and log-probs are the
   if (!has_device()) {
     return;
   }
-  for (const auto& [family, dtype, bound] :
-       {std::tuple{"llama", "fp32", 2e-4}, std::tuple{"llama", "bf16", 0.05}, std::tuple{"qwen2", "bf16", 0.05},
-        std::tuple{"qwen3", "bf16", 0.05}}) {
+  for (const auto& [family, dtype, bound] : {std::tuple{"llama", "fp32", 2e-4}, std::tuple{"llama", "bf16", 0.05},
+                                             std::tuple{"qwen2", "bf16", 0.05}, std::tuple{"qwen3", "bf16", 0.05}}) {
     CAPTURE(std::string(family));
     CAPTURE(std::string(dtype));
     const auto trainer = open(shape(family), "cuda", dtype);
@@ -247,13 +247,14 @@ TEST_CASE("cuda: what a seed draws depends on nobody else, and log-probs are the
       all.insert(all.end(), together[i].tokens.begin(), together[i].tokens.end());
       const std::vector<float> scored = policy->logprobs(all, 0.8).value();
       for (size_t t = 0; t < together[i].tokens.size(); ++t) {
-        const double apart = std::fabs(static_cast<double>(scored[requests[i].first.size() + t]) - together[i].logprobs[t]);
+        const double apart =
+            std::fabs(static_cast<double>(scored[requests[i].first.size() + t]) - together[i].logprobs[t]);
         most = std::max(most, apart);
         sum += apart;
       }
     }
-    MESSAGE(std::string(family) << " in " << std::string(dtype) << ": sampler and trainer differ by at most " << most << ", "
-                                << sum / 2400 << " on average");
+    MESSAGE(std::string(family) << " in " << std::string(dtype) << ": sampler and trainer differ by at most " << most
+                                << ", " << sum / 2400 << " on average");
     CHECK(most < bound);
   }
 }
@@ -272,7 +273,8 @@ TEST_CASE("cuda: draws have the frequencies of their probabilities, whole or cut
   for (const Cut cut : {Cut{0, 1}, Cut{3, 1}, Cut{0, 0.5}}) {
     std::vector<std::pair<std::vector<int32_t>, GenerateOptions>> requests;
     for (uint64_t i = 0; i < 4000; ++i) {
-      requests.push_back({{1, 2, 3}, {.max_tokens = 1, .temperature = 1, .seed = i, .top_k = cut.top_k, .top_p = cut.top_p}});
+      requests.push_back(
+          {{1, 2, 3}, {.max_tokens = 1, .temperature = 1, .seed = i, .top_k = cut.top_k, .top_p = cut.top_p}});
     }
     std::map<int32_t, std::pair<int, double>> seen;  // how often, probability
     for (const Completion& drawn : draw(*policy, requests)) {

@@ -110,7 +110,8 @@ TEST_CASE("a stop text ends a sequence where it is complete, across tokens") {
   CHECK(stopped.text_bytes == static_cast<int64_t>(expected));
   CHECK(stopped.tokens.size() < whole.tokens.size());
   CHECK(std::equal(stopped.tokens.begin(), stopped.tokens.end(), whole.tokens.begin()));
-  CHECK(policy->tokenizer()->decode(stopped.tokens, Special::plain).substr(expected).starts_with(options.stop_texts[1]));
+  CHECK(
+      policy->tokenizer()->decode(stopped.tokens, Special::plain).substr(expected).starts_with(options.stop_texts[1]));
 }
 
 TEST_CASE("sampling in bf16 beside training in fp32 shows a gap that is small and not nothing") {

@@ -37,9 +37,8 @@ std::vector<float> logprobs(Trainer& model, const std::vector<int32_t>& tokens) 
 std::vector<int32_t> greedy(Trainer& model, const std::vector<int32_t>& prompt, int64_t count) {
   std::promise<Completion> drawn;
   GenerateOptions options{.max_tokens = count, .temperature = 0};
-  model.policy().value()->generate(prompt, options, [&](Result<Completion> result) {
-    drawn.set_value(result ? *result : Completion{});
-  });
+  model.policy().value()->generate(
+      prompt, options, [&](Result<Completion> result) { drawn.set_value(result ? *result : Completion{}); });
   return drawn.get_future().get().tokens;
 }
 
@@ -91,8 +90,9 @@ void check_like(const std::string& place, const Json& facts) {
     const double theirs = mean_gap(reference, expected);
     CHECK(own < 1.5 * theirs + 1e-3);
     CHECK(mean_gap(half, reference) < 0.1);
-    MESSAGE(std::filesystem::path(place).filename().string() << " on " << device << ": from transformers at most " << apart
-            << " in fp32; from its fp32 on average " << own << " in bf16, its own bf16 " << theirs);
+    MESSAGE(std::filesystem::path(place).filename().string()
+            << " on " << device << ": from transformers at most " << apart << " in fp32; from its fp32 on average "
+            << own << " in bf16, its own bf16 " << theirs);
   }
 }
 
@@ -111,8 +111,11 @@ void write_formula_model(const std::string& folder, const std::string& name) {
                  {"rms_norm_eps", name == "llama" ? 1e-5 : 1e-6},
                  {"tie_word_embeddings", name == "llama" || name == "qwen2"}};
   if (name == "llama3") {
-    config["rope_parameters"] = {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0},
-                                 {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 32},
+    config["rope_parameters"] = {{"rope_type", "llama3"},
+                                 {"factor", 8.0},
+                                 {"low_freq_factor", 1.0},
+                                 {"high_freq_factor", 4.0},
+                                 {"original_max_position_embeddings", 32},
                                  {"rope_theta", 500000.0}};
   } else if (name == "linear") {
     config["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
@@ -156,11 +159,11 @@ void write_formula_model(const std::string& folder, const std::string& name) {
 TEST_CASE("one layer of each family says what transformers says") {
   // tests/trainer/golden.py formula, transformers 5.
   const std::map<std::string, std::vector<float>> golden = {
-    {"llama", {-4.02958f, -2.39103f, -4.54316f, -4.77038f, -3.84229f, -2.28134f, -1.51076f, -2.41405f, -2.68764f}},
-    {"llama3", {-1.92737f, -2.24946f, -2.57605f, -2.81084f, -2.47545f, -2.32852f, -2.24326f, -2.47976f, -3.92660f}},
-    {"linear", {-1.92737f, -2.24522f, -2.58744f, -3.06966f, -2.48515f, -2.32222f, -2.25702f, -2.53569f, -3.94328f}},
-    {"qwen2", {-1.54280f, -1.98194f, -4.12751f, -4.36916f, -4.29305f, -1.79746f, -4.50060f, -1.81078f, -2.79170f}},
-    {"qwen3", {-2.98315f, -1.81336f, -2.43970f, -4.27994f, -1.89749f, -3.03400f, -1.53069f, -3.18553f, -2.03191f}},
+      {"llama", {-4.02958f, -2.39103f, -4.54316f, -4.77038f, -3.84229f, -2.28134f, -1.51076f, -2.41405f, -2.68764f}},
+      {"llama3", {-1.92737f, -2.24946f, -2.57605f, -2.81084f, -2.47545f, -2.32852f, -2.24326f, -2.47976f, -3.92660f}},
+      {"linear", {-1.92737f, -2.24522f, -2.58744f, -3.06966f, -2.48515f, -2.32222f, -2.25702f, -2.53569f, -3.94328f}},
+      {"qwen2", {-1.54280f, -1.98194f, -4.12751f, -4.36916f, -4.29305f, -1.79746f, -4.50060f, -1.81078f, -2.79170f}},
+      {"qwen3", {-2.98315f, -1.81336f, -2.43970f, -4.27994f, -1.89749f, -3.03400f, -1.53069f, -3.18553f, -2.03191f}},
   };
   const testing::TemporaryFolder folder;
   for (const auto& [name, expected] : golden) {
@@ -200,14 +203,17 @@ TEST_CASE("SmolLM2: token ids, log-probs and greedy continuations are those of t
   const char* home = std::getenv("HOME");
   const char* given = std::getenv("KHOST_SMOLLM2");
   const std::string place = given != nullptr ? given
-                            : cache != nullptr ? std::string(cache) + "/khost/models/smollm2"
-                                               : std::string(home == nullptr ? "" : home) + "/.cache/khost/models/smollm2";
+                            : cache != nullptr
+                                ? std::string(cache) + "/khost/models/smollm2"
+                                : std::string(home == nullptr ? "" : home) + "/.cache/khost/models/smollm2";
   const std::string python = testing::python_with("transformers");
   if (python.empty() || !std::filesystem::exists(place)) {
-    MESSAGE("skipped: needs transformers (KHOST_REFERENCE_PYTHON) and " << place << ", which khost fetch-model smollm2 makes");
+    MESSAGE("skipped: needs transformers (KHOST_REFERENCE_PYTHON) and " << place
+                                                                        << ", which khost fetch-model smollm2 makes");
     return;
   }
-  const testing::Ran said = testing::run(python + " " + KHOST_SOURCE_DIR + "/tests/trainer/golden.py text " + place + " 2>/dev/null");
+  const testing::Ran said =
+      testing::run(python + " " + KHOST_SOURCE_DIR + "/tests/trainer/golden.py text " + place + " 2>/dev/null");
   REQUIRE(said.code == 0);
   const Json facts = Json::parse(said.output);
   CHECK(open(place)->tokenizer()->encode(facts["text"].get<std::string>(), Special::plain) ==

@@ -83,7 +83,7 @@ GgufWriter small_model() {
 TEST_CASE("every block format gives back scale times number plus minimum, low nibbles first") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.gguf";
-  const std::string nibbles(16, '\x92');  // low 2, high 9
+  const std::string nibbles(16, '\x92');           // low 2, high 9
   const std::string fifth("\x01\x00\x00\x80", 4);  // elements 0 and 31
   const auto q4_0 = read_one(path, 2, kHalf + nibbles);
   CHECK(q4_0[0] == 0.5f * (2 - 8));

@@ -38,7 +38,8 @@ class GgufWriter {
     }
   }
   // `dimensions` in the file's order: the row's length first.
-  void tensor(const std::string& name, const std::vector<uint64_t>& dimensions, uint32_t type, const std::string& data) {
+  void tensor(const std::string& name, const std::vector<uint64_t>& dimensions, uint32_t type,
+              const std::string& data) {
     put_text(infos_, name);
     put(infos_, static_cast<uint32_t>(dimensions.size()));
     for (const uint64_t size : dimensions) {

@@ -39,9 +39,10 @@ Json train(const testing::TemporaryFolder& folder, int size, const std::string& 
   std::string command = "cd " + folder.path + " || exit 9\n";
   const std::string port = std::to_string(free_port());
   for (int rank = size - 1; rank >= 0; --rank) {
-    command += "RANK=" + std::to_string(rank) + " WORLD_SIZE=" + std::to_string(size) + " MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
-               port + " KHOST_ROOT=" KHOST_SOURCE_DIR " " + testing::build_folder() + "/khost " KHOST_SOURCE_DIR
-               "/tests/trainer/ranks.lua " + mode + " >rank" + std::to_string(rank) + " 2>&1 &\n";
+    command += "RANK=" + std::to_string(rank) + " WORLD_SIZE=" + std::to_string(size) +
+               " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " KHOST_ROOT=" KHOST_SOURCE_DIR " " +
+               testing::build_folder() + "/khost " KHOST_SOURCE_DIR "/tests/trainer/ranks.lua " + mode + " >rank" +
+               std::to_string(rank) + " 2>&1 &\n";
   }
   testing::write_text(folder / "run.sh", command + "wait\n");
   testing::run("sh " + (folder / "run.sh"));
@@ -56,19 +57,24 @@ Json train(const testing::TemporaryFolder& folder, int size, const std::string& 
 
 TEST_CASE("ranks read what torchrun and srun tell them") {
   CHECK(read_ranks(environment({})).value().size == 1);
-  const RanksOptions torchrun = read_ranks(environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"},
-                                                        {"MASTER_PORT", "1234"}})).value();
+  const RanksOptions torchrun =
+      read_ranks(environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "1234"}}))
+          .value();
   CHECK(torchrun.rank == 3);
   CHECK(torchrun.address == "node7");
   CHECK(torchrun.port == 1234);
   CHECK(torchrun.host_store);
-  const RanksOptions agent =
-      read_ranks(environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                              {"TORCHELASTIC_RESTART_COUNT", "2"}})).value();
+  const RanksOptions agent = read_ranks(environment({{"RANK", "0"},
+                                                     {"WORLD_SIZE", "2"},
+                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                     {"TORCHELASTIC_RESTART_COUNT", "2"}}))
+                                 .value();
   CHECK_FALSE(agent.host_store);
   CHECK(agent.prefix == "/worker/attempt_2");
-  const RanksOptions srun = read_ranks(environment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"},
-                                                    {"SLURM_JOB_NODELIST", "gpu[03-07,11].cluster,login"}})).value();
+  const RanksOptions srun = read_ranks(environment({{"SLURM_PROCID", "1"},
+                                                    {"SLURM_NTASKS", "8"},
+                                                    {"SLURM_JOB_NODELIST", "gpu[03-07,11].cluster,login"}}))
+                                .value();
   CHECK(srun.rank == 1);
   CHECK(srun.address == "gpu03.cluster");
   CHECK(read_ranks(environment({{"RANK", "2"}, {"WORLD_SIZE", "2"}})).failure().message.find("RANK is 2") == 0);

@@ -67,6 +67,8 @@ inline void write_text(const std::string& path, const std::string& text) {
 }
 
 // The folder of the running program, where the build puts khost too.
-inline std::string build_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().string(); }
+inline std::string build_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
 
 }  // namespace khost::trainer::testing

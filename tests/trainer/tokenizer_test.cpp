@@ -11,7 +11,8 @@ using namespace khost::trainer;
 namespace {
 
 const std::vector<std::string> kTexts = {
-    "extern \"C\" int relu(const float* x, float* out, int64_t n) { for (int64_t i = 0; i < n; ++i) { out[i] = x[i]; } }",
+    "extern \"C\" int relu(const float* x, float* out, int64_t n) { for (int64_t i = 0; i < n; ++i) { out[i] = x[i]; } "
+    "}",
     "for (int64_t i = 0; i < n; ++i) out[i] = x[i] > 0 ? x[i] : 0; return 0;",
     "We're here: the caf\xc3\xa9 isn't open, 12345 times.  multiple   spaces\n\n"};
 
@@ -42,7 +43,8 @@ TEST_CASE("any bytes survive encode and decode") {
 
 TEST_CASE("a very long piece takes no quadratic time") {
   const std::string text(1 << 20, 'a');
-  const Tokenizer tokenizer = train_tokenizer({"aaaa aaaa aaaa aaaaaaaa aaaaaaaa"}, {.vocabulary = 262, .specials = {}}).value();
+  const Tokenizer tokenizer =
+      train_tokenizer({"aaaa aaaa aaaa aaaaaaaa aaaaaaaa"}, {.vocabulary = 262, .specials = {}}).value();
   CHECK(tokenizer.decode(tokenizer.encode(text, Special::plain), Special::plain) == text);
 }
 
@@ -66,7 +68,8 @@ TEST_CASE("digits stand alone and merges stay within words") {
 }
 
 TEST_CASE("a tokenizer file gives the same tokenizer back") {
-  const std::string path = (std::filesystem::temp_directory_path() / ("khost-tokenizer-" + std::to_string(getpid()))).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("khost-tokenizer-" + std::to_string(getpid()))).string();
   const Tokenizer tokenizer = trained();
   REQUIRE(tokenizer.save(path));
   const Tokenizer loaded = Tokenizer::load(path).value();
@@ -91,7 +94,9 @@ TEST_CASE("a byte that the vocabulary lacks is left out and its neighbours meet"
   khost::Json json = trained().to_json();
   json["model"]["vocab"].erase(bytes_to_printable("\x04"));
   const Tokenizer tokenizer = Tokenizer::from_json(json).value();
-  CHECK(tokenizer.encode("int\x04" "64_t", Special::plain) == tokenizer.encode("int64_t", Special::plain));
+  CHECK(tokenizer.encode("int\x04"
+                         "64_t",
+                         Special::plain) == tokenizer.encode("int64_t", Special::plain));
   CHECK(tokenizer.encode("\x04", Special::plain).empty());
 }
 

@@ -33,7 +33,8 @@ std::vector<std::string> cut(const char* name, const std::string& text) {
 }
 
 // Where two lists part, in words that lead to the text.
-std::string difference(const Tokenizer& tokenizer, const std::vector<int32_t>& ours, const std::vector<int32_t>& theirs) {
+std::string difference(const Tokenizer& tokenizer, const std::vector<int32_t>& ours,
+                       const std::vector<int32_t>& theirs) {
   const auto [a, b] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
   const auto some = [&](auto from, auto end, auto begin) {
     const auto first = from - std::min<std::ptrdiff_t>(5, from - begin);

@@ -67,7 +67,8 @@ Batch ready(Trainer& actor, Trainer& critic, const std::vector<Episode>& episode
   return batch;
 }
 
-std::vector<Completion> generate_all(Policy& policy, const std::vector<std::vector<int32_t>>& prompts, GenerateOptions options) {
+std::vector<Completion> generate_all(Policy& policy, const std::vector<std::vector<int32_t>>& prompts,
+                                     GenerateOptions options) {
   std::vector<std::promise<Completion>> promises(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
     options.seed = 100 + i;
@@ -89,7 +90,8 @@ struct TemporaryDirectory {
 };
 
 // Log-probs of all actions after one PPO step.
-std::vector<float> after_step(const std::vector<Episode>& episodes, int64_t tokens, bool poison, Metrics* metrics = nullptr) {
+std::vector<float> after_step(const std::vector<Episode>& episodes, int64_t tokens, bool poison,
+                              Metrics* metrics = nullptr) {
   const auto actor = open_tiny();
   const auto critic = actor->critic();
   Batch batch = ready(*actor, *critic, episodes, tokens);
@@ -239,9 +241,8 @@ TEST_CASE("stop tokens, limits, bad prompts and cancellation end a request") {
     CHECK(code.get_future().get() == (prompt.size() == 256 ? "limit" : "bad_input"));
   }
   std::promise<std::string> code;
-  const uint64_t id = policy->generate({1}, {.max_tokens = 255}, [&](khost::Result<Completion> r) {
-    code.set_value(r ? "" : r.failure().code);
-  });
+  const uint64_t id = policy->generate({1}, {.max_tokens = 255},
+                                       [&](khost::Result<Completion> r) { code.set_value(r ? "" : r.failure().code); });
   policy->cancel(id);
   const std::string answer = code.get_future().get();
   CHECK((answer == "cancelled" || answer.empty()));

@@ -13,11 +13,17 @@
 namespace khost::trainer::cuda {
 namespace {
 
-bool is_half(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16; }
+bool is_half(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16;
+}
 
-cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+cudaStream_t stream() {
+  return c10::cuda::getCurrentCUDAStream().stream();
+}
 
-const void* data_or_null(const at::Tensor& x) { return x.defined() ? x.const_data_ptr() : nullptr; }
+const void* data_or_null(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr() : nullptr;
+}
 
 class Cuda : public Accelerator {
  public:
@@ -94,10 +100,10 @@ class Cuda : public Accelerator {
   }
 
   void score(const at::Tensor& logits_NV, const at::Tensor& targets_N, float scale, const Scores& into) override {
-    cuda::score({logits_NV.size(0), logits_NV.size(1), logits_NV.const_data_ptr<float>(),
-                 targets_N.const_data_ptr<int64_t>(), scale, into.logp_N.data_ptr<float>(),
-                 into.entropy_N.data_ptr<float>(), into.log_sum_N.data_ptr<float>()},
-                stream());
+    cuda::score(
+        {logits_NV.size(0), logits_NV.size(1), logits_NV.const_data_ptr<float>(), targets_N.const_data_ptr<int64_t>(),
+         scale, into.logp_N.data_ptr<float>(), into.entropy_N.data_ptr<float>(), into.log_sum_N.data_ptr<float>()},
+        stream());
   }
 
   at::Tensor score_backward(const at::Tensor& logits_NV, const at::Tensor& targets_N, float scale, const Scores& scores,

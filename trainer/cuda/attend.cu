@@ -121,8 +121,7 @@ __global__ void __launch_bounds__(kWarps * 32, D == 64 && R == 8 ? 6 : 2) attend
         for (int d = 2 * lane; d < D; d += 64) {
           const float2 two = __bfloat1622float2(
               *reinterpret_cast<const __nv_bfloat162*>(row + (a.heads + a.cache.kv_heads + kv) * D + d));
-          *reinterpret_cast<uint32_t*>(values + int64_t{tile.position} * D + d) =
-              pack(two.x * factor, two.y * factor);
+          *reinterpret_cast<uint32_t*>(values + int64_t{tile.position} * D + d) = pack(two.x * factor, two.y * factor);
         }
       }
     }
@@ -149,7 +148,7 @@ __global__ void __launch_bounds__(kWarps * 32, D == 64 && R == 8 ? 6 : 2) attend
       }
     }
   }
-  const int end = tile.position + tile.count;  // positions that some row sees
+  const int end = tile.position + tile.count;                       // positions that some row sees
   const float scale = rsqrtf(static_cast<float>(D)) * 1.44269504f;  // exponentials of 2
 
   float out[D / 8][4] = {};
@@ -305,8 +304,8 @@ __global__ void __launch_bounds__(kWarps * 32) attend_any_kernel(Attend a) {
     sum = sum * shrink + weight;
 #pragma unroll
     for (int i = 0; i < kPart; ++i) {
-      out[i] = out[i] * shrink +
-               (lane + 32 * i < width ? weight * to_float(values[position * width + lane + 32 * i]) : 0);
+      out[i] =
+          out[i] * shrink + (lane + 32 * i < width ? weight * to_float(values[position * width + lane + 32 * i]) : 0);
     }
   }
   all_most[warp] = most;

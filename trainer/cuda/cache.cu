@@ -63,8 +63,7 @@ __global__ void append_kernel(Append a) {
   if (!is_query) {
     const int64_t kv = is_value ? head - a.heads - a.cache.kv_heads : head - a.heads;
     const int64_t place = (a.cache.layer * 2 + (is_value ? 1 : 0)) * a.cache.kv_heads + kv;
-    to = static_cast<T*>(a.cache.data) + slot * a.cache.slot_stride +
-         (place * a.cache.positions + position) * width;
+    to = static_cast<T*>(a.cache.data) + slot * a.cache.slot_stride + (place * a.cache.positions + position) * width;
   }
   if (is_value) {
     for (int64_t c = lane; c < width; c += 32) {
@@ -101,7 +100,7 @@ __global__ void append_kernel(Append a) {
 void gather_rows(const SlotState* states, const int32_t* slots, int64_t rows, int64_t positions, Tile* tiles,
                  int32_t* row_slots, int32_t* row_positions, int32_t* ids, cudaStream_t stream) {
   gather_rows_kernel<<<(rows + 127) / 128, 128, 0, stream>>>(states, slots, rows, positions, tiles, row_slots,
-                                                            row_positions, ids);
+                                                             row_positions, ids);
   check_launch("gather_rows");
 }
 
@@ -109,8 +108,8 @@ void embed(bool half, const void* embedding, const int32_t* ids, void* x, int64_
            cudaStream_t stream) {
   with_vector(half, width, [&](auto element, auto n) {
     using T = decltype(element);
-    embed_kernel<T, n.value><<<rows, 128, 0, stream>>>(static_cast<const T*>(embedding), ids, static_cast<T*>(x),
-                                                       width);
+    embed_kernel<T, n.value>
+        <<<rows, 128, 0, stream>>>(static_cast<const T*>(embedding), ids, static_cast<T*>(x), width);
   });
   check_launch("embed");
 }

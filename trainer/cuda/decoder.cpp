@@ -27,8 +27,8 @@ void must(cudaError_t error, const char* what) {
 
 // The buffers of one pass over `rows` rows.
 struct Buffers {
-  at::Tensor ids, slots, positions;          // int32, one a row
-  at::Tensor tiles;                          // int32 [tiles, 4]
+  at::Tensor ids, slots, positions;  // int32, one a row
+  at::Tensor tiles;                  // int32 [tiles, 4]
   at::Tensor x[2], h, qkv, attention, delta, gate_up, mlp;
   at::Tensor logits;
 
@@ -205,8 +205,9 @@ class Decoder : public DeviceDecoder {
     upload(b.positions, positions.data(), positions.size() * 4);
     upload(b.tiles, tiles.data(), tiles.size() * sizeof(Tile));
     for (size_t i = 0; i < draws.size(); ++i) {
-      must(cudaMemcpyAsync(state_data() + draws[i].slot, &states[i], sizeof(SlotState), cudaMemcpyHostToDevice, stream_),
-           "cudaMemcpyAsync");
+      must(
+          cudaMemcpyAsync(state_data() + draws[i].slot, &states[i], sizeof(SlotState), cudaMemcpyHostToDevice, stream_),
+          "cudaMemcpyAsync");
     }
     forward(b, static_cast<int64_t>(tiles.size()), most);
     if (draws.empty()) {
@@ -355,8 +356,9 @@ class Decoder : public DeviceDecoder {
   void attend_layer(Buffers& b, int64_t l, int64_t tile_count, int64_t rows_a_tile, const Folded& folded) {
     const ModelConfig& c = weights_.config;
     const Layer& layer = weights_.layers[static_cast<size_t>(l)];
-    const CacheView cache{cache_.data_ptr(), c.layers * 2 * c.kv_heads * positions_ * c.head_width, l, c.kv_heads,
-                          positions_, c.head_width};
+    const CacheView cache{
+        cache_.data_ptr(), c.layers * 2 * c.kv_heads * positions_ * c.head_width, l, c.kv_heads, positions_,
+        c.head_width};
     const Append add{half_,
                      b.ids.numel(),
                      c.heads,
@@ -398,7 +400,8 @@ class Decoder : public DeviceDecoder {
       products.mlp_out.run(layer.mlp_out.const_data_ptr(), b.mlp.data_ptr(), x, stream_);
     }
     products.head.run(folded_.head.const_data_ptr(), x, b.logits.data_ptr(), stream_);
-    draw({rows, c.vocabulary, b.logits.data_ptr<float>(), b.slots.data_ptr<int32_t>(), state_data(), drawn_data(), folded},
+    draw({rows, c.vocabulary, b.logits.data_ptr<float>(), b.slots.data_ptr<int32_t>(), state_data(), drawn_data(),
+          folded},
          stream_);
   }
 
@@ -413,8 +416,13 @@ class Decoder : public DeviceDecoder {
     } else {
       at::mm_out(logits, hidden_NC, head);
     }
-    draw({hidden_NC.size(0), weights_.config.vocabulary, logits.data_ptr<float>(), slots_N.data_ptr<int32_t>(),
-          state_data(), drawn_data(), {}},
+    draw({hidden_NC.size(0),
+          weights_.config.vocabulary,
+          logits.data_ptr<float>(),
+          slots_N.data_ptr<int32_t>(),
+          state_data(),
+          drawn_data(),
+          {}},
          stream_);
   }
 

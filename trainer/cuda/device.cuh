@@ -15,14 +15,22 @@ inline void check_launch(const char* name) {
   }
 }
 
-__device__ inline float to_float(float x) { return x; }
-__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ inline float to_float(float x) {
+  return x;
+}
+__device__ inline float to_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
 template <class T>
 __device__ inline T from_float(float x);
 template <>
-__device__ inline float from_float<float>(float x) { return x; }
+__device__ inline float from_float<float>(float x) {
+  return x;
+}
 template <>
-__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 
 // N elements that are loaded and stored at once; N * sizeof(T) is a power of two up to 16.
 template <class T, int N>
@@ -73,7 +81,9 @@ void launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStre
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-__device__ inline void wait_for_previous() { cudaGridDependencySynchronize(); }
+__device__ inline void wait_for_previous() {
+  cudaGridDependencySynchronize();
+}
 
 // 1 / root mean square of a row of bf16; every lane of the warp gets it.
 __device__ inline float inverse_rms(const __nv_bfloat16* row, int64_t width, float epsilon) {

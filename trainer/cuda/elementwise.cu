@@ -8,11 +8,17 @@ namespace {
 
 constexpr int kThreads = 256;
 
-unsigned blocks_for(int64_t items) { return static_cast<unsigned>((items + kThreads - 1) / kThreads); }
+unsigned blocks_for(int64_t items) {
+  return static_cast<unsigned>((items + kThreads - 1) / kThreads);
+}
 
-__device__ int64_t item() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
+__device__ int64_t item() {
+  return int64_t{blockIdx.x} * kThreads + threadIdx.x;
+}
 
-__device__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
+__device__ float sigmoid(float x) {
+  return 1.0f / (1.0f + __expf(-x));
+}
 
 template <class T, int N>
 __global__ void swiglu_kernel(const T* __restrict__ gate_up, T* __restrict__ out, int64_t items, int64_t width) {
@@ -39,8 +45,8 @@ __global__ void swiglu_folded_kernel(const __nv_bfloat16* __restrict__ gate_up, 
                                      int64_t width, Folded folded) {
   wait_for_previous();
   const int64_t row = blockIdx.x;
-  const float factor = inverse_rms(static_cast<const __nv_bfloat16*>(folded.x) + row * folded.width, folded.width,
-                                   folded.epsilon);
+  const float factor =
+      inverse_rms(static_cast<const __nv_bfloat16*>(folded.x) + row * folded.width, folded.width, folded.epsilon);
   for (int64_t c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {
     float g[8];
     float u[8];
@@ -93,12 +99,12 @@ __global__ void rotate_kernel(Rotate a) {
   const int64_t c = all % parts * N;
   const int64_t head = all / parts % heads;
   const int64_t row = all / parts / heads;
-  const T* from = head < a.heads
-                      ? static_cast<const T*>(a.q) + row * a.q_stride + head * a.head_width
-                      : (head < a.heads + a.kv_heads
-                             ? static_cast<const T*>(a.k) + row * a.k_stride + (head - a.heads) * a.head_width
-                             : static_cast<const T*>(a.v) + row * a.v_stride +
-                                   (head - a.heads - a.kv_heads) * a.head_width);
+  const T* from =
+      head < a.heads
+          ? static_cast<const T*>(a.q) + row * a.q_stride + head * a.head_width
+          : (head < a.heads + a.kv_heads
+                 ? static_cast<const T*>(a.k) + row * a.k_stride + (head - a.heads) * a.head_width
+                 : static_cast<const T*>(a.v) + row * a.v_stride + (head - a.heads - a.kv_heads) * a.head_width);
   T* to = static_cast<T*>(a.out) + (row * heads + head) * a.head_width;
   float low[N];
   float high[N];
@@ -167,7 +173,8 @@ void swiglu(bool half, const void* gate_up, void* out, int64_t rows, int64_t wid
   check_launch("swiglu");
 }
 
-void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded, cudaStream_t stream) {
+void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded,
+                   cudaStream_t stream) {
   const int64_t warps = (width / 8 + 31) / 32;
   launch_early(swiglu_folded_kernel, dim3(static_cast<unsigned>(rows)),
                dim3(static_cast<unsigned>(32 * (warps < 8 ? warps : 8))), stream,

@@ -81,7 +81,8 @@ bool appends_in_one(bool half, int64_t heads, int64_t kv_heads, int64_t head_wid
 void append_and_attend(const Append& add, const Attend& call, cudaStream_t stream);
 
 // SwiGLU of folded rows.
-void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded, cudaStream_t stream);
+void swiglu_folded(const void* gate_up, void* out, int64_t rows, int64_t width, const Folded& folded,
+                   cudaStream_t stream);
 
 // Draws one token for each row from logits fp32 and moves the row's slot on.
 struct DrawRows {

@@ -5,7 +5,7 @@
 namespace khost::trainer::cuda {
 namespace {
 
-constexpr int kWarps = 4;        // of a block
+constexpr int kWarps = 4;         // of a block
 constexpr int kMostBlocks = 528;  // of the backward pass, each of which leaves one row of partial sums
 
 // K: vectors of the row that a lane holds in registers.
@@ -183,10 +183,10 @@ void add_norm(const AddNorm& a, cudaStream_t stream) {
   with_vector(a.half, a.width, [&](auto element, auto n) {
     using T = decltype(element);
     with_held(a.width, n.value, [&](auto k) {
-      launch_early(
-          add_norm_kernel<T, n.value, k.value>, dim3(static_cast<unsigned>((a.rows + kWarps - 1) / kWarps)),
-          dim3(kWarps * 32), stream, a.rows, a.width, static_cast<const T*>(a.x), static_cast<const T*>(a.delta), static_cast<const T*>(a.weight),
-          static_cast<T*>(a.sum), static_cast<T*>(a.y), a.inverse, a.epsilon);
+      launch_early(add_norm_kernel<T, n.value, k.value>, dim3(static_cast<unsigned>((a.rows + kWarps - 1) / kWarps)),
+                   dim3(kWarps * 32), stream, a.rows, a.width, static_cast<const T*>(a.x),
+                   static_cast<const T*>(a.delta), static_cast<const T*>(a.weight), static_cast<T*>(a.sum),
+                   static_cast<T*>(a.y), a.inverse, a.epsilon);
     });
   });
   check_launch("add_norm");

@@ -61,12 +61,13 @@ Product::Product(int64_t rows, int64_t in, int64_t out, Result result) : shape_(
   const cublasOperation_t transposed = CUBLAS_OP_T;
   must(cublasLtMatmulDescSetAttribute(shape_->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
        "cublasLtMatmulDescSetAttribute");
-  must(cublasLtMatrixLayoutCreate(&shape_->weight, CUDA_R_16BF, static_cast<uint64_t>(in), static_cast<uint64_t>(out), in),
+  must(cublasLtMatrixLayoutCreate(&shape_->weight, CUDA_R_16BF, static_cast<uint64_t>(in), static_cast<uint64_t>(out),
+                                  in),
        "cublasLtMatrixLayoutCreate");
   must(cublasLtMatrixLayoutCreate(&shape_->x, CUDA_R_16BF, static_cast<uint64_t>(in), static_cast<uint64_t>(rows), in),
        "cublasLtMatrixLayoutCreate");
-  must(cublasLtMatrixLayoutCreate(&shape_->result, result == Result::fp32 ? CUDA_R_32F : CUDA_R_16BF, static_cast<uint64_t>(out),
-                                  static_cast<uint64_t>(rows), out),
+  must(cublasLtMatrixLayoutCreate(&shape_->result, result == Result::fp32 ? CUDA_R_32F : CUDA_R_16BF,
+                                  static_cast<uint64_t>(out), static_cast<uint64_t>(rows), out),
        "cublasLtMatrixLayoutCreate");
 }
 

@@ -85,7 +85,9 @@ std::unique_ptr<DeviceRanks> join_cards(const c10::intrusive_ptr<c10d::Store>& s
 
 namespace khost::trainer::cuda {
 
-std::unique_ptr<DeviceRanks> join_cards(const c10::intrusive_ptr<c10d::Store>&, int, int, double) { return nullptr; }
+std::unique_ptr<DeviceRanks> join_cards(const c10::intrusive_ptr<c10d::Store>&, int, int, double) {
+  return nullptr;
+}
 
 }  // namespace khost::trainer::cuda
 

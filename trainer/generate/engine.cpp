@@ -280,11 +280,10 @@ void Engine::step(std::vector<Answer>& answers) {
   const Weights& w = weights();
   at::Tensor hidden_NC = decode(w, *cache_, tokens);
   if (last_rows.size() < tokens.size()) {
-    hidden_NC = hidden_NC.index_select(
-        0, at::from_blob(last_rows.data(), {static_cast<int64_t>(last_rows.size())}, at::kLong));
+    hidden_NC =
+        hidden_NC.index_select(0, at::from_blob(last_rows.data(), {static_cast<int64_t>(last_rows.size())}, at::kLong));
   }
-  const std::vector<Drawn> drawn =
-      drawing.empty() ? std::vector<Drawn>() : sample(w, hidden_NC, draws);
+  const std::vector<Drawn> drawn = drawing.empty() ? std::vector<Drawn>() : sample(w, hidden_NC, draws);
   for (size_t i = 0; i < drawing.size(); ++i) {
     if (take(*drawing[i], drawn[i])) {
       finish(*drawing[i], std::move(drawing[i]->completion), answers);

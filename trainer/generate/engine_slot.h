@@ -15,8 +15,8 @@ struct Engine::Slot {
   uint64_t last_used = 0;
   RandomStream random = {};
   Completion completion;
-  std::string text;             // decoded so far; only where stop texts are watched
-  int64_t launched = 0;         // tokens that a device was told to draw, those that came back included
+  std::string text;      // decoded so far; only where stop texts are watched
+  int64_t launched = 0;  // tokens that a device was told to draw, those that came back included
 
   int64_t pending() const { return static_cast<int64_t>(tokens.size()) - computed; }
 };

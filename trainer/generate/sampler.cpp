@@ -64,9 +64,8 @@ std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, c
   at::Tensor logits = at::mm(hidden_NC.to(at::kFloat), weights.vocabulary_weight().to(at::kFloat).t());
   const int64_t vocabulary = logits.size(1);
   at::Tensor temperature = at::empty({logits.size(0), 1}, at::kFloat);
-  std::transform(draws.begin(), draws.end(), temperature.data_ptr<float>(), [](const Draw& draw) {
-    return static_cast<float>(draw.temperature > 0 ? draw.temperature : 1.0);
-  });
+  std::transform(draws.begin(), draws.end(), temperature.data_ptr<float>(),
+                 [](const Draw& draw) { return static_cast<float>(draw.temperature > 0 ? draw.temperature : 1.0); });
   const at::Tensor logp = at::log_softmax(logits.div_(temperature), 1);
   const at::Tensor probability = at::exp(logp);
   std::vector<Drawn> drawn;

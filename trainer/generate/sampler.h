@@ -12,7 +12,7 @@ namespace khost::trainer {
 struct Draw {
   double temperature;  // 0: the most likely token
   RandomStream* random;
-  int64_t top_k = 0;   // 0: all
+  int64_t top_k = 0;  // 0: all
   double top_p = 1;
 };
 

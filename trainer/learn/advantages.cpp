@@ -53,7 +53,8 @@ void fill_group(Batch& batch, const AdvantageOptions& options, std::vector<float
   for (int64_t i = 0; i < batch.trajectories(); ++i) {
     const double advantage = group_advantage(groups[batch.group(i)], batch.reward(i), options);
     for (int64_t t = batch.begin(i); t < batch.end(i); ++t) {
-      advantages[static_cast<size_t>(t)] = batch.mask()[static_cast<size_t>(t)] != 0 ? static_cast<float>(advantage) : 0;
+      advantages[static_cast<size_t>(t)] =
+          batch.mask()[static_cast<size_t>(t)] != 0 ? static_cast<float>(advantage) : 0;
     }
   }
 }
@@ -109,7 +110,8 @@ Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options) {
     const auto from = static_cast<size_t>(batch.begin(i));
     const size_t length = static_cast<size_t>(batch.end(i)) - from;
     const auto part = [&](auto& column) { return std::span(column).subspan(from, length); };
-    const double lambda = options.adaptive_alpha > 0 ? adaptive_lambda(options.adaptive_alpha, batch.actions(i)) : options.lambda;
+    const double lambda =
+        options.adaptive_alpha > 0 ? adaptive_lambda(options.adaptive_alpha, batch.actions(i)) : options.lambda;
     const double critic_lambda = options.lambda_critic.value_or(options.lambda);
     gae(part(batch.mask()), part(rewards), part(values), options.gamma, critic_lambda, part(unused), part(returns));
     gae(part(batch.mask()), part(rewards), part(values), options.gamma, 1, part(unused), part(mc_returns));

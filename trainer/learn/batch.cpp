@@ -25,7 +25,8 @@ Status check(const Episode& episode, size_t index) {
     return bad(index, "begins with an action; a prompt of at least one token must come first");
   }
   if (!episode.logprobs.empty() && episode.logprobs.size() != count && episode.logprobs.size() != actions) {
-    return bad(index, "has " + std::to_string(episode.logprobs.size()) + " logprobs, expected one a token or one an action");
+    return bad(index,
+               "has " + std::to_string(episode.logprobs.size()) + " logprobs, expected one a token or one an action");
   }
   if (!std::isfinite(episode.reward)) {
     return bad(index, "has a reward that is no finite number");
@@ -36,8 +37,8 @@ Status check(const Episode& episode, size_t index) {
 }  // namespace
 
 const char* column_name(Column column) {
-  static const char* const names[kColumns] = {"sampler_logp", "old_logp",   "ref_logp",  "values",
-                                              "advantages",   "returns",    "mc_returns"};
+  static const char* const names[kColumns] = {"sampler_logp", "old_logp", "ref_logp",  "values",
+                                              "advantages",   "returns",  "mc_returns"};
   return names[static_cast<size_t>(column)];
 }
 
@@ -78,7 +79,9 @@ Result<Batch> Batch::pack(const std::vector<Episode>& episodes, const PackOption
   return batch;
 }
 
-int64_t Batch::actions() const { return std::accumulate(action_counts_.begin(), action_counts_.end(), int64_t{0}); }
+int64_t Batch::actions() const {
+  return std::accumulate(action_counts_.begin(), action_counts_.end(), int64_t{0});
+}
 
 int64_t Batch::nonempty() const {
   return std::count_if(action_counts_.begin(), action_counts_.end(), [](int64_t count) { return count > 0; });
@@ -108,8 +111,8 @@ std::vector<std::vector<int64_t>> Batch::micro_batches() const {
   std::vector<std::vector<int64_t>> parts;
   for (const int64_t i : order) {
     // The first of a part is its longest, and all are padded to it.
-    const bool fits = !parts.empty() &&
-                      static_cast<int64_t>(parts.back().size() + 1) * length(parts.back()[0]) <= options_.tokens;
+    const bool fits =
+        !parts.empty() && static_cast<int64_t>(parts.back().size() + 1) * length(parts.back()[0]) <= options_.tokens;
     if (!fits) {
       parts.emplace_back();
     }

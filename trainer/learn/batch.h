@@ -26,8 +26,8 @@ struct Episode {
 };
 
 struct PackOptions {
-  int64_t tokens = 8192;    // most tokens, padding included, in one forward and backward pass
-  double temperature = 1;   // that the actions were drawn with
+  int64_t tokens = 8192;   // most tokens, padding included, in one forward and backward pass
+  double temperature = 1;  // that the actions were drawn with
 };
 
 enum class Column { sampler_logp, old_logp, ref_logp, values, advantages, returns, mc_returns };
@@ -40,8 +40,8 @@ class Batch {
 
   int64_t trajectories() const { return static_cast<int64_t>(rewards_.size()); }
   int64_t tokens() const { return static_cast<int64_t>(tokens_.size()); }
-  int64_t actions() const;                // tokens with mask 1
-  int64_t nonempty() const;               // trajectories with at least one action
+  int64_t actions() const;   // tokens with mask 1
+  int64_t nonempty() const;  // trajectories with at least one action
   int64_t begin(int64_t trajectory) const { return offsets_[static_cast<size_t>(trajectory)]; }
   int64_t end(int64_t trajectory) const { return offsets_[static_cast<size_t>(trajectory) + 1]; }
   int64_t actions(int64_t trajectory) const { return action_counts_[static_cast<size_t>(trajectory)]; }

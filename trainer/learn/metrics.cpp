@@ -9,8 +9,9 @@ namespace {
 // Buckets of the old probability: the rare tokens are where rounding moves ratios.
 const char* bucket_name(double old_logp) {
   const double p = std::exp(old_logp);
-  return p > 1e-1 ? "ratio_std_p_above_1e-1"
-                  : (p > 1e-3 ? "ratio_std_p_1e-3_1e-1" : (p > 1e-6 ? "ratio_std_p_1e-6_1e-3" : "ratio_std_p_below_1e-6"));
+  return p > 1e-1
+             ? "ratio_std_p_above_1e-1"
+             : (p > 1e-3 ? "ratio_std_p_1e-3_1e-1" : (p > 1e-6 ? "ratio_std_p_1e-6_1e-3" : "ratio_std_p_below_1e-6"));
 }
 
 struct Running {
@@ -22,7 +23,9 @@ struct Running {
     ++count;
   }
   double mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
-  double std() const { return count > 0 ? std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean() * mean())) : 0; }
+  double std() const {
+    return count > 0 ? std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean() * mean())) : 0;
+  }
 };
 
 double quantile(const std::vector<double>& sorted, double q) {

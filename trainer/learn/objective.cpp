@@ -50,11 +50,16 @@ std::vector<float> token_weights(const Batch& batch, Aggregate aggregate, double
   const auto weight = [&](int64_t i) {
     const auto n = static_cast<double>(batch.actions(i));
     switch (aggregate) {
-      case Aggregate::seq_mean_token_mean: return 1 / (sequences * n);
-      case Aggregate::token_mean: return 1 / actions;
-      case Aggregate::seq_mean_token_sum: return 1 / sequences;
-      case Aggregate::seq_mean_token_sum_norm: return 1 / (sequences * horizon);
-      case Aggregate::token_sum: return 1.0;
+      case Aggregate::seq_mean_token_mean:
+        return 1 / (sequences * n);
+      case Aggregate::token_mean:
+        return 1 / actions;
+      case Aggregate::seq_mean_token_sum:
+        return 1 / sequences;
+      case Aggregate::seq_mean_token_sum_norm:
+        return 1 / (sequences * horizon);
+      case Aggregate::token_sum:
+        return 1.0;
       case Aggregate::prompt_mean:
         return 1 / (all.groups * group_sizes[batch.group(i)] * n);
     }

@@ -96,11 +96,14 @@ void Optimizer::apply(Weights& weights, double lr, double scale) {
   at::Tensor grad = weights.grad.narrow(0, slice_.begin, slice_.length);
   if (weights.on_device()) {
     const double step = static_cast<double>(state_.steps);
-    const AdamNumbers numbers{
-        static_cast<float>(scale), static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
-        static_cast<float>(options_.epsilon), static_cast<float>(lr),
-        static_cast<float>(lr * options_.weight_decay), static_cast<float>(1 - std::pow(options_.beta1, step)),
-        static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, step)))};
+    const AdamNumbers numbers{static_cast<float>(scale),
+                              static_cast<float>(options_.beta1),
+                              static_cast<float>(options_.beta2),
+                              static_cast<float>(options_.epsilon),
+                              static_cast<float>(lr),
+                              static_cast<float>(lr * options_.weight_decay),
+                              static_cast<float>(1 - std::pow(options_.beta1, step)),
+                              static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, step)))};
     const bool rounds = weights.compute == ComputeType::bf16 && !ranks_;  // ranks round after they shared
     accelerator().adamw(flat, grad, first_, second_, decay_, rounds ? weights.half : at::Tensor(), numbers);
     return;

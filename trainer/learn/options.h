@@ -21,8 +21,8 @@ struct StepOptions {
   double max_norm = 0;  // 0: do not clip
   int64_t warmup = 0;   // steps over which the rate rises to lr
   RateRule rule = RateRule::constant;
-  int64_t steps = 0;    // of the whole schedule; needed by linear and cosine
-  double floor = 0;     // share of lr that is left in the end
+  int64_t steps = 0;  // of the whole schedule; needed by linear and cosine
+  double floor = 0;   // share of lr that is left in the end
 };
 
 // The rate of the step that follows `done` taken ones.

@@ -20,12 +20,12 @@ namespace khost::trainer {
 struct RanksOptions {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  // among those of this machine
+  int local_rank = 0;                 // among those of this machine
   std::string address = "127.0.0.1";  // of the store that ranks meet at
   int port = 29500;
-  bool host_store = true;   // rank 0 hosts the store; under torchrun's agent nobody does
-  std::string prefix;       // of keys in a store that outlives an attempt
-  double timeout_s = 600;   // of one exchange; then a silent rank is given up
+  bool host_store = true;  // rank 0 hosts the store; under torchrun's agent nobody does
+  std::string prefix;      // of keys in a store that outlives an attempt
+  double timeout_s = 600;  // of one exchange; then a silent rank is given up
 };
 
 // What torchrun (RANK, WORLD_SIZE, MASTER_ADDR, ...) or srun (SLURM_PROCID, ...) say. One rank when neither does.

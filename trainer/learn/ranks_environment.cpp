@@ -109,9 +109,8 @@ void see_own_card(int local_rank) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
     const std::string name = entry.path().filename();
-    cards += name.starts_with("nvidia") && name.size() > 6 && std::all_of(name.begin() + 6, name.end(), [](unsigned char c) {
-      return std::isdigit(c) != 0;
-    });
+    cards += name.starts_with("nvidia") && name.size() > 6 &&
+             std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (const std::string card = card_of(visible == nullptr ? "" : visible, cards, local_rank); !card.empty()) {
@@ -119,8 +118,12 @@ void see_own_card(int local_rank) {
   }
 }
 
-std::shared_ptr<Ranks> Ranks::current() { return joined(); }
-void Ranks::set_current(std::shared_ptr<Ranks> ranks) { joined() = std::move(ranks); }
+std::shared_ptr<Ranks> Ranks::current() {
+  return joined();
+}
+void Ranks::set_current(std::shared_ptr<Ranks> ranks) {
+  joined() = std::move(ranks);
+}
 
 Slice slice_of(int64_t count, int rank, int size) {
   // In whole vectors of 16 bytes of the shortest type: kernels read several elements at once.

@@ -7,7 +7,9 @@
 namespace khost::trainer {
 namespace {
 
-Failure bad(const std::string& message) { return Failure{"model config: " + message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{"model config: " + message, "bad_input"};
+}
 
 // The exceptions of the JSON library do not say which field they are about.
 template <class T>
@@ -62,9 +64,10 @@ void take_token(const Json& json, const char* key, int64_t& value) {
 }
 
 Result<ModelConfig> check(ModelConfig c) {
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"vocabulary", c.vocabulary}, {"width", c.width},           {"layers", c.layers},       {"heads", c.heads},
-      {"kv_heads", c.kv_heads},     {"head_width", c.head_width}, {"mlp_width", c.mlp_width}, {"positions", c.positions}};
+  const std::pair<const char*, int64_t> sizes[] = {{"vocabulary", c.vocabulary}, {"width", c.width},
+                                                   {"layers", c.layers},         {"heads", c.heads},
+                                                   {"kv_heads", c.kv_heads},     {"head_width", c.head_width},
+                                                   {"mlp_width", c.mlp_width},   {"positions", c.positions}};
   for (const auto& [name, size] : sizes) {
     if (size < 1 || size > (int64_t{1} << 24)) {
       return bad(std::string(name) + " is " + std::to_string(size) + ", expected 1 to 2^24");
@@ -86,10 +89,9 @@ Result<ModelConfig> check(ModelConfig c) {
 }
 
 Result<ModelConfig> read_short(const Json& json) {
-  static const std::set<std::string> known = {"family", "vocabulary", "width", "layers", "heads", "kv_heads",
-                                              "head_width", "mlp_width", "positions", "rope_theta",
-                                              "norm_epsilon", "tied_embeddings", "qkv_bias", "qk_norm",
-                                              "begin_token", "end_token"};
+  static const std::set<std::string> known = {
+      "family",    "vocabulary", "width",        "layers",          "heads",    "kv_heads", "head_width",  "mlp_width",
+      "positions", "rope_theta", "norm_epsilon", "tied_embeddings", "qkv_bias", "qk_norm",  "begin_token", "end_token"};
   for (const auto& [key, value] : json.items()) {
     if (!known.contains(key)) {
       return bad("unknown key '" + key + "'");

@@ -76,9 +76,13 @@ HeadParts cut(const at::Tensor& rows, const HeadShape& s) {
           heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)};
 }
 
-std::vector<int64_t> to_list(const HeadShape& s) { return {s.batch, s.time, s.heads, s.kv_heads, s.width}; }
+std::vector<int64_t> to_list(const HeadShape& s) {
+  return {s.batch, s.time, s.heads, s.kv_heads, s.width};
+}
 
-HeadShape from_list(const std::vector<int64_t>& l) { return {l[0], l[1], l[2], l[3], l[4]}; }
+HeadShape from_list(const std::vector<int64_t>& l) {
+  return {l[0], l[1], l[2], l[3], l[4]};
+}
 
 // Rows with q and k turned by their positions.
 struct RotateRows : Function<RotateRows> {
@@ -103,8 +107,7 @@ struct PackedAttention : Function<PackedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const at::Tensor& positions,
                             const at::Tensor& starts, const at::Tensor& cosine, const at::Tensor& sine, HeadShape s) {
     HeadParts parts = cut(qkv, s);
-    const at::Tensor rotated =
-        accelerator().rotate(parts.q_NHD, parts.k_NHD, parts.v_NHD, positions, cosine, sine, 1);
+    const at::Tensor rotated = accelerator().rotate(parts.q_NHD, parts.k_NHD, parts.v_NHD, positions, cosine, sine, 1);
     parts = cut(rotated, s);
     const auto [out, log_sum, random, unused, mask] =
         at::_flash_attention_forward(parts.q_NHD, parts.k_NHD, parts.v_NHD, starts, starts, s.time, s.time, 0.0,
@@ -122,9 +125,15 @@ struct PackedAttention : Function<PackedAttention> {
     const auto [dq, dk, dv] =
         at::_flash_attention_backward(dout, parts.q_NHD, parts.k_NHD, parts.v_NHD, saved[1], saved[2], saved[6],
                                       saved[6], s.time, s.time, 0.0, /*is_causal=*/true, saved[3], saved[4]);
-    const auto rows = [](const at::Tensor& d) { return d.stride(2) == 1 && d.stride(1) == d.size(2) ? d : d.contiguous(); };
-    return {accelerator().rotate(rows(dq), rows(dk), rows(dv), saved[5], saved[7], saved[8], -1), at::Tensor(),
-            at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    const auto rows = [](const at::Tensor& d) {
+      return d.stride(2) == 1 && d.stride(1) == d.size(2) ? d : d.contiguous();
+    };
+    return {accelerator().rotate(rows(dq), rows(dk), rows(dv), saved[5], saved[7], saved[8], -1),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -178,8 +187,8 @@ struct DeviceScores : Function<DeviceScores> {
       const at::Tensor logits = kept < saved.size() ? saved[kept++] : multiply(part, head.t());
       const at::Tensor dz = accelerator().score_backward(
           logits, saved[2].narrow(0, begin, count), scale,
-          {at::Tensor(), saved[3].narrow(0, begin, count), saved[4].narrow(0, begin, count)},
-          g.narrow(0, begin, count), e.narrow(0, begin, count), hidden.scalar_type());
+          {at::Tensor(), saved[3].narrow(0, begin, count), saved[4].narrow(0, begin, count)}, g.narrow(0, begin, count),
+          e.narrow(0, begin, count), hidden.scalar_type());
       dhidden.narrow(0, begin, count).copy_(at::mm(dz, head));
       const at::Tensor more = multiply(dz.t(), part);
       dhead = dhead.defined() ? dhead.add_(more) : more;
@@ -210,8 +219,8 @@ at::Tensor attention(const Weights& w, const Sequences& s, const at::Tensor& qkv
     return copies > 1 ? x_BHTD.repeat_interleave(copies, 1) : x_BHTD;
   };
   const int64_t group = shape.heads / shape.kv_heads;
-  const at::Tensor out_BHTD = at::scaled_dot_product_attention(
-      heads(parts.q_NHD, 1), heads(parts.k_NHD, group), heads(parts.v_NHD, group), {}, 0.0, /*is_causal=*/true);
+  const at::Tensor out_BHTD = at::scaled_dot_product_attention(heads(parts.q_NHD, 1), heads(parts.k_NHD, group),
+                                                               heads(parts.v_NHD, group), {}, 0.0, /*is_causal=*/true);
   return out_BHTD.transpose(1, 2).reshape({qkv_N.size(0), shape.heads * shape.width});
 }
 

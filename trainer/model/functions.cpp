@@ -15,9 +15,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr int64_t kGrain = 64;                   // rows a thread takes at least
-constexpr int64_t kSlices = 16;                  // partial weight gradients: a fixed number keeps sums reproducible
-constexpr int64_t kLogitElements = 4 << 20;      // logits alive at once
+constexpr int64_t kGrain = 64;               // rows a thread takes at least
+constexpr int64_t kSlices = 16;              // partial weight gradients: a fixed number keeps sums reproducible
+constexpr int64_t kLogitElements = 4 << 20;  // logits alive at once
 
 struct RmsNorm : Function<RmsNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, double epsilon) {
@@ -89,8 +89,8 @@ struct SwiGlu : Function<SwiGlu> {
     const float* dout_data = dout.const_data_ptr<float>();
     float* to = dsource.data_ptr<float>();
     at::parallel_for(0, rows, kGrain, [&](int64_t begin, int64_t end) {
-      kernels::swiglu_backward(from + begin * 2 * width, dout_data + begin * width, to + begin * 2 * width,
-                               end - begin, width);
+      kernels::swiglu_backward(from + begin * 2 * width, dout_data + begin * width, to + begin * 2 * width, end - begin,
+                               width);
     });
     return {dsource};
   }
@@ -136,8 +136,7 @@ struct SplitHeads : Function<SplitHeads> {
                  std::copy_n(head, s.width, v_row + h * stride);
                }
              });
-    context->saved_data["shape"] =
-        std::vector<int64_t>{s.batch, s.time, s.heads, s.kv_heads, s.width};
+    context->saved_data["shape"] = std::vector<int64_t>{s.batch, s.time, s.heads, s.kv_heads, s.width};
     context->save_for_backward({cosine, sine});
     return {q, k, v};
   }
@@ -185,9 +184,7 @@ struct ScoreTokens : Function<ScoreTokens> {
     return at::log_softmax(logits, 1);
   }
 
-  static int64_t chunk_rows(const at::Tensor& head) {
-    return std::max<int64_t>(1, kLogitElements / head.size(0));
-  }
+  static int64_t chunk_rows(const at::Tensor& head) { return std::max<int64_t>(1, kLogitElements / head.size(0)); }
 
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& head,
                                const at::Tensor& targets, double temperature) {
@@ -257,7 +254,9 @@ struct Recompute : Function<Recompute> {
 };
 
 // The row loops know fp32 only. Narrower types are widened for them and rounded after, with exact gradients between.
-bool is_narrow(const at::Tensor& x) { return x.scalar_type() != at::kFloat; }
+bool is_narrow(const at::Tensor& x) {
+  return x.scalar_type() != at::kFloat;
+}
 
 }  // namespace
 

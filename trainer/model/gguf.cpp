@@ -16,8 +16,8 @@ struct Format {
   uint32_t type;
   int64_t elements, bytes;
 };
-constexpr Format kFormats[] = {{0, 1, 4},    {1, 1, 2},    {2, 32, 18}, {3, 32, 20},
-                               {6, 32, 22},  {7, 32, 24},  {8, 32, 34}, {30, 1, 2}};
+constexpr Format kFormats[] = {{0, 1, 4},   {1, 1, 2},   {2, 32, 18}, {3, 32, 20},
+                               {6, 32, 22}, {7, 32, 24}, {8, 32, 34}, {30, 1, 2}};
 
 const Format* format_of(uint32_t type) {
   for (const Format& format : kFormats) {
@@ -63,20 +63,34 @@ constexpr uint32_t kArray = 9;
 
 Json read_value(Reader& in, uint32_t type, int depth) {
   switch (type) {
-    case 0: return in.number<uint8_t>();
-    case 1: return in.number<int8_t>();
-    case 2: return in.number<uint16_t>();
-    case 3: return in.number<int16_t>();
-    case 4: return in.number<uint32_t>();
-    case 5: return in.number<int32_t>();
-    case 6: return in.number<float>();
-    case 7: return in.number<uint8_t>() != 0;
-    case 8: return in.text();
-    case 10: return in.number<uint64_t>();
-    case 11: return in.number<int64_t>();
-    case 12: return in.number<double>();
-    case kArray: break;
-    default: throw std::runtime_error("has a value of unknown type " + std::to_string(type));
+    case 0:
+      return in.number<uint8_t>();
+    case 1:
+      return in.number<int8_t>();
+    case 2:
+      return in.number<uint16_t>();
+    case 3:
+      return in.number<int16_t>();
+    case 4:
+      return in.number<uint32_t>();
+    case 5:
+      return in.number<int32_t>();
+    case 6:
+      return in.number<float>();
+    case 7:
+      return in.number<uint8_t>() != 0;
+    case 8:
+      return in.text();
+    case 10:
+      return in.number<uint64_t>();
+    case 11:
+      return in.number<int64_t>();
+    case 12:
+      return in.number<double>();
+    case kArray:
+      break;
+    default:
+      throw std::runtime_error("has a value of unknown type " + std::to_string(type));
   }
   const auto element = in.number<uint32_t>();
   const auto count = in.number<uint64_t>();
@@ -135,8 +149,8 @@ void set_bytes(Placed& placed, std::string_view data) {
   if (row % format->elements != 0) {
     throw std::runtime_error("tensor " + placed.name + " has rows that are no whole number of blocks");
   }
-  const auto bytes = static_cast<uint64_t>(count) / static_cast<uint64_t>(format->elements) *
-                     static_cast<uint64_t>(format->bytes);
+  const auto bytes =
+      static_cast<uint64_t>(count) / static_cast<uint64_t>(format->elements) * static_cast<uint64_t>(format->bytes);
   if (placed.offset > data.size() || bytes > data.size() - placed.offset) {
     throw std::runtime_error("tensor " + placed.name + " lies outside the file");
   }

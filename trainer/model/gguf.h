@@ -16,8 +16,8 @@
 namespace khost::trainer {
 
 struct GgufTensor {
-  uint32_t type = 0;            // ggml's number
-  std::vector<int64_t> shape;   // rows first, as PyTorch writes it; files hold it the other way round
+  uint32_t type = 0;           // ggml's number
+  std::vector<int64_t> shape;  // rows first, as PyTorch writes it; files hold it the other way round
   std::string_view bytes;
 };
 

@@ -15,11 +15,13 @@ inline float half_to_float(uint16_t h) {
     const float value = std::ldexp(static_cast<float>(mantissa), -24);
     return sign ? -value : value;
   }
-  const uint32_t bits = exponent == 31 ? (sign | 0x7f800000 | (mantissa << 13))
-                                       : (sign | ((exponent + 112) << 23) | (mantissa << 13));
+  const uint32_t bits =
+      exponent == 31 ? (sign | 0x7f800000 | (mantissa << 13)) : (sign | ((exponent + 112) << 23) | (mantissa << 13));
   return std::bit_cast<float>(bits);
 }
 
-inline float brain_to_float(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline float brain_to_float(uint16_t b) {
+  return std::bit_cast<float>(static_cast<uint32_t>(b) << 16);
+}
 
 }  // namespace khost::trainer

@@ -125,8 +125,8 @@ void rotate(const float* from, float* to, const float* cosine, const float* sine
 }
 
 KHOST_CLONES
-void attend(const float* query, const float* keys, const float* values, float* out, float* scores,
-            int64_t length, int64_t size, float scale) {
+void attend(const float* query, const float* keys, const float* values, float* out, float* scores, int64_t length,
+            int64_t size, float scale) {
   float highest = -INFINITY;
   for (int64_t t = 0; t < length; ++t) {
     scores[t] = dot(query, keys + t * size, size) * scale;

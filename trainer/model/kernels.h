@@ -22,7 +22,7 @@ void rotate(const float* from, float* to, const float* cosine, const float* sine
 
 // One query head of `size` over `length` cached keys and values, contiguous in position: softmax(q k) v.
 // `scores` is room for `length` floats.
-void attend(const float* query, const float* keys, const float* values, float* out, float* scores,
-            int64_t length, int64_t size, float scale);
+void attend(const float* query, const float* keys, const float* values, float* out, float* scores, int64_t length,
+            int64_t size, float scale);
 
 }  // namespace khost::trainer::kernels

@@ -8,8 +8,7 @@
 namespace khost::trainer {
 namespace {
 
-const char* const kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+const char* const kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // Llama 3 takes digits in threes, Qwen 2 and 3 one by one; else their patterns are the same.
 const char* const kCl100kHead = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
@@ -50,7 +49,9 @@ Json split(const std::string& pattern) {
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}}}};
 }
 
-Failure bad(const std::string& message) { return Failure{"pre_tokenizer: " + message, "bad_input"}; }
+Failure bad(const std::string& message) {
+  return Failure{"pre_tokenizer: " + message, "bad_input"};
+}
 
 struct CodeFree {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }

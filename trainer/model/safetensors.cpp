@@ -17,8 +17,8 @@ static_assert(std::endian::native == std::endian::little);
 constexpr uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 
 size_t item_size(const std::string& dtype) {
-  static const std::map<std::string, size_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2}, {"I64", 8},
-                                                      {"I32", 4}, {"I16", 2}, {"I8", 1},      {"U8", 1},   {"BOOL", 1},
+  static const std::map<std::string, size_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                      {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1},
                                                       {"U16", 2}, {"U32", 4}, {"U64", 8}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
@@ -94,7 +94,8 @@ Result<std::vector<float>> SafeTensors::read_floats(const std::string& name, con
   return out;
 }
 
-Status SafeTensors::read_floats(const std::string& name, const std::vector<int64_t>& shape, std::span<float> out) const {
+Status SafeTensors::read_floats(const std::string& name, const std::vector<int64_t>& shape,
+                                std::span<float> out) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     return Failure{"tensor " + name + " is missing", "bad_input"};

@@ -25,9 +25,7 @@ struct Candidate {
   int left;
   int32_t result, left_id, right_id;
   // Lowest rank first, then leftmost: the order of the reference implementation.
-  bool operator>(const Candidate& other) const {
-    return rank != other.rank ? rank > other.rank : left > other.left;
-  }
+  bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
 
 }  // namespace

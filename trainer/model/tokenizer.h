@@ -62,7 +62,7 @@ class Tokenizer {
   std::vector<std::pair<int32_t, int32_t>> merge_list_;
   std::unordered_map<uint64_t, Merge> merges_;
   std::vector<SpecialToken> specials_;  // longest first
-  std::vector<bool> is_special_;  // any token of specials_
+  std::vector<bool> is_special_;        // any token of specials_
   std::vector<bool> is_control_;
   int32_t byte_ids_[256] = {};  // -1: the vocabulary lacks the byte, as SmolLM2's lacks some control characters
   bool ignore_merges_ = false;
@@ -72,8 +72,8 @@ class Tokenizer {
 };
 
 struct TokenizerTraining {
-  int32_t vocabulary = 512;            // specials + 256 bytes + merges
-  std::vector<std::string> specials;   // get the ids 0, 1, ...
+  int32_t vocabulary = 512;           // specials + 256 bytes + merges
+  std::vector<std::string> specials;  // get the ids 0, 1, ...
 };
 
 // Deterministic: the most frequent pair first, ties to the pair with the lower ids.

@@ -36,7 +36,9 @@ const std::array<int, 256>& codes() {
   return table;
 }
 
-std::runtime_error bad(const std::string& message) { return std::runtime_error(message); }
+std::runtime_error bad(const std::string& message) {
+  return std::runtime_error(message);
+}
 
 void refuse_unknown(const Json& json) {
   const Json& model = json.at("model");
@@ -195,17 +197,23 @@ Json Tokenizer::to_json() const {
   }
   Json merges = Json::array();
   for (const auto& [a, b] : merge_list_) {
-    merges.push_back({bytes_to_printable(pieces_[static_cast<size_t>(a)]),
-                      bytes_to_printable(pieces_[static_cast<size_t>(b)])});
+    merges.push_back(
+        {bytes_to_printable(pieces_[static_cast<size_t>(a)]), bytes_to_printable(pieces_[static_cast<size_t>(b)])});
   }
   std::vector<SpecialToken> by_id = specials_;
   std::sort(by_id.begin(), by_id.end(), [](const SpecialToken& a, const SpecialToken& b) { return a.id < b.id; });
   Json added = Json::array();
   for (const SpecialToken& token : by_id) {
-    added.push_back({{"id", token.id}, {"content", token.text}, {"single_word", false}, {"lstrip", false},
-                     {"rstrip", false}, {"normalized", false}, {"special", token.control}});
+    added.push_back({{"id", token.id},
+                     {"content", token.text},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", token.control}});
   }
-  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const Json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -214,9 +222,17 @@ Json Tokenizer::to_json() const {
           {"pre_tokenizer", pre_tokenizer_json_},
           {"post_processor", nullptr},
           {"decoder", byte_level},
-          {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-                     {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false},
-                     {"ignore_merges", ignore_merges_}, {"vocab", vocabulary}, {"merges", merges}}}};
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", ignore_merges_},
+            {"vocab", vocabulary},
+            {"merges", merges}}}};
 }
 
 Status Tokenizer::save(const std::string& path) const {

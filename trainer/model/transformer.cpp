@@ -24,8 +24,7 @@ at::Tensor attention(const Weights& w, const at::Tensor& qkv_N, const HeadShape&
 
 }  // namespace
 
-at::Tensor finish_layer(const Weights& w, const Layer& layer, const at::Tensor& x_NC,
-                        const at::Tensor& attention_NC) {
+at::Tensor finish_layer(const Weights& w, const Layer& layer, const at::Tensor& x_NC, const at::Tensor& attention_NC) {
   const at::Tensor middle_NC = at::addmm(x_NC, attention_NC, layer.attention_out.t());
   const at::Tensor gate_up_NM = at::linear(rms_norm(middle_NC, layer.norm_mlp, w.config.norm_epsilon), layer.gate_up);
   return at::addmm(middle_NC, swiglu(gate_up_NM), layer.mlp_out.t());

@@ -15,7 +15,7 @@ struct Sequences {
   at::Tensor starts;       // int32 [B + 1]: the rows of sequence b begin at starts[b]
   int64_t batch = 0;
   int64_t longest = 0;
-  bool even = true;        // all are of the same length
+  bool even = true;  // all are of the same length
 };
 // `tokens_N` on the host.
 Sequences make_sequences(const at::Tensor& tokens_N, const std::vector<int64_t>& lengths, at::Device device);

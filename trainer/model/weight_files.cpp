@@ -106,7 +106,8 @@ Status load_weights(Weights& weights, const std::string& directory) {
     for (const int64_t size : entry.shape) {
       count *= size;
     }
-    if (const Status read = (*file)->read_floats(entry.name, entry.shape, {entry.data, static_cast<size_t>(count)}); !read) {
+    if (const Status read = (*file)->read_floats(entry.name, entry.shape, {entry.data, static_cast<size_t>(count)});
+        !read) {
       return Failure{files->where(entry.name) + ": " + read.failure().message, read.failure().code};
     }
   }

@@ -53,7 +53,9 @@ std::vector<Slot> slots(Weights& w) {
   return all;
 }
 
-const at::Tensor& base(const Weights& w) { return w.compute == ComputeType::bf16 ? w.half : w.flat; }
+const at::Tensor& base(const Weights& w) {
+  return w.compute == ComputeType::bf16 ? w.half : w.flat;
+}
 
 // Leaf tensors that share storage with what is computed with.
 void make_views(Weights& w) {
@@ -73,10 +75,18 @@ void fill_start(Weights& w, uint64_t seed) {
   for (const Slot& slot : slots(w)) {
     for (int64_t i = count(slot.shape); i > 0; --i, ++at) {
       switch (slot.start) {
-        case Start::zero: *at = 0; break;
-        case Start::one: *at = 1; break;
-        case Start::normal: *at = 0.02f * normal(random); break;
-        case Start::residual: *at = residual * normal(random); break;
+        case Start::zero:
+          *at = 0;
+          break;
+        case Start::one:
+          *at = 1;
+          break;
+        case Start::normal:
+          *at = 0.02f * normal(random);
+          break;
+        case Start::residual:
+          *at = residual * normal(random);
+          break;
       }
     }
   }
@@ -90,8 +100,7 @@ void make_rotary(Weights& w) {
   float* sine = w.sine.data_ptr<float>();
   for (int64_t t = 0; t < w.config.positions; ++t) {
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(t) *
-                           rope_frequency(w.config, i);
+      const double angle = static_cast<double>(t) * rope_frequency(w.config, i);
       *cosine++ = static_cast<float>(std::cos(angle));
       *sine++ = static_cast<float>(std::sin(angle));
     }

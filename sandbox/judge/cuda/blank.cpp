@@ -47,9 +47,8 @@ Result<Blank> Blank::open(Device& device, const Profiling* profiling) {
     }
   }
   spec.devices = access.nodes;
-  spec.environment = {{"LD_LIBRARY_PATH", access.library_path},
-                      {"CUDA_MODULE_LOADING", "LAZY"},
-                      {"CUDA_CACHE_DISABLE", "1"}};
+  spec.environment = {
+      {"LD_LIBRARY_PATH", access.library_path}, {"CUDA_MODULE_LOADING", "LAZY"}, {"CUDA_CACHE_DISABLE", "1"}};
   spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
   spec.threads_only = true;
   spec.limit_address_space = false;

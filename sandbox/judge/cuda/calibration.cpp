@@ -66,7 +66,7 @@ Result<sandbox::Plan> plan_of(const sandbox::Signatures& signatures, const char*
   Json storages = Json::array();
   if (floats > 0) {
     arguments.push_back({{"role", "w"}, {"slot", "output"}, {"index", 0}, {"offset", 0}});
-    output = {{"kind", "tensor"}, {"storage", 0}, {"dtype", "float32"}, {"size", Json::array({floats})},
+    output = {{"kind", "tensor"},           {"storage", 0}, {"dtype", "float32"}, {"size", Json::array({floats})},
               {"stride", Json::array({1})}, {"offset", 0}};
     storages.push_back(floats * 4);
   }
@@ -160,7 +160,7 @@ Result<Series> windows(Device& device, Candidate& subject) {
 }
 
 Result<std::unique_ptr<Candidate>> started(const BlankSource& blanks, const sandbox::Plan& plan,
-                                          const std::string& library) {
+                                           const std::string& library) {
   Result<Blank> blank = blanks();
   return blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
 }
@@ -256,9 +256,12 @@ Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const B
     gain = std::max(gain, gained);
   }
   cost.slack_s = std::max(gain, cost.spread_s);
-  cost.evidence = {{"form", "queued, frozen throughout"}, {"empty_s", cost.plan_s},
-                   {"spread_s", cost.spread_s},           {"work_s", kWork_ns * 1e-9},
-                   {"honest_s", honest - cost.plan_s},    {"adversaries", gains},
+  cost.evidence = {{"form", "queued, frozen throughout"},
+                   {"empty_s", cost.plan_s},
+                   {"spread_s", cost.spread_s},
+                   {"work_s", kWork_ns * 1e-9},
+                   {"honest_s", honest - cost.plan_s},
+                   {"adversaries", gains},
                    {"slack_s", cost.slack_s}};
   return cost;
 }

@@ -18,15 +18,19 @@ using Steady = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kSlice_s = 0.05;       // how often a wait looks whether the subject is still there
+constexpr double kSlice_s = 0.05;  // how often a wait looks whether the subject is still there
 constexpr double kStandTimeout_s = 5;
 constexpr double kPrepareTimeout_s = 3;
 constexpr int kReachDevice_us = 200;  // what was queued is on the device by then
 constexpr double kSpin_s = 0.02;      // the host looks for the opening this long without sleeping
 
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
-unsigned look(const unsigned* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+unsigned look(const unsigned* word) {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
 
 bool thread_stands(const std::string& thread) {
   std::ifstream file(thread + "/stat");
@@ -105,12 +109,24 @@ Result<std::unique_ptr<GpuClock>> GpuClock::make(Device& device, Runner runner) 
   }
   for (int step = 0; error == cudaSuccess && step < 6; step++) {
     switch (step) {
-      case 0: error = cudaHostGetDevicePointer(&clock->page_on_device_, clock->page_, 0); break;
-      case 1: error = cudaMallocHost(reinterpret_cast<void**>(&clock->seen_), 4096); break;
-      case 2: error = cudaHostGetDevicePointer(reinterpret_cast<void**>(&clock->seen_on_device_), clock->seen_, 0); break;
-      case 3: error = cudaMalloc(reinterpret_cast<void**>(&clock->states_), 2 * sizeof(TurnState)); break;
-      case 4: error = cudaEventCreate(&clock->a_); break;
-      case 5: error = cudaEventCreate(&clock->b_); break;
+      case 0:
+        error = cudaHostGetDevicePointer(&clock->page_on_device_, clock->page_, 0);
+        break;
+      case 1:
+        error = cudaMallocHost(reinterpret_cast<void**>(&clock->seen_), 4096);
+        break;
+      case 2:
+        error = cudaHostGetDevicePointer(reinterpret_cast<void**>(&clock->seen_on_device_), clock->seen_, 0);
+        break;
+      case 3:
+        error = cudaMalloc(reinterpret_cast<void**>(&clock->states_), 2 * sizeof(TurnState));
+        break;
+      case 4:
+        error = cudaEventCreate(&clock->a_);
+        break;
+      case 5:
+        error = cudaEventCreate(&clock->b_);
+        break;
     }
   }
   if (error != cudaSuccess) {

@@ -32,12 +32,12 @@ inline Runner runner_of(Child* child, std::byte* page) {
 }
 
 struct Turn {
-  Window window;             // end, seconds (B - A), status, message, exit
-  double open_s = 0;         // from launching open until the host saw that it was over: long when somebody is resident
-  unsigned wrong = 0;        // samples that did not hold
-  bool busy = false;         // a barrier did not pass
-  bool woke = false;         // the subject did not stand when the call was closed
-  bool lost = false;         // the device itself failed
+  Window window;       // end, seconds (B - A), status, message, exit
+  double open_s = 0;   // from launching open until the host saw that it was over: long when somebody is resident
+  unsigned wrong = 0;  // samples that did not hold
+  bool busy = false;   // a barrier did not pass
+  bool woke = false;   // the subject did not stand when the call was closed
+  bool lost = false;   // the device itself failed
 };
 
 // What is revealed at the opening and what is looked at when closing; device memory.
@@ -82,10 +82,10 @@ class GpuClock {
   sandbox::ControlPage* page_;
   std::uint32_t seq_ = sandbox::kReady;
   void* page_on_device_ = nullptr;
-  unsigned* seen_ = nullptr;       // host memory of the judge alone
+  unsigned* seen_ = nullptr;  // host memory of the judge alone
   unsigned* seen_on_device_ = nullptr;
-  TurnState* states_ = nullptr;    // device, open and close
-  TurnState* found_ = nullptr;     // host
+  TurnState* states_ = nullptr;  // device, open and close
+  TurnState* found_ = nullptr;   // host
   cudaEvent_t a_ = nullptr, b_ = nullptr;
   const unsigned resets_ = device_resets();
 };

@@ -83,7 +83,9 @@ Failure cuda_failure(const std::string& what, cudaError_t error) {
   return Failure{what + ": " + cudaGetErrorString(error), error == cudaErrorMemoryAllocation ? "limit" : "device"};
 }
 
-unsigned device_resets() { return resets; }
+unsigned device_resets() {
+  return resets;
+}
 
 void reset_device() {
   resets++;
@@ -238,7 +240,9 @@ double Device::bandwidth() {
   return bandwidth_;
 }
 
-Json Device::state() const { return nvml_state(bus_); }
+Json Device::state() const {
+  return nvml_state(bus_);
+}
 
 Json Device::describe() const {
   return {{"name", name_},

@@ -73,10 +73,10 @@ class Lent {
 
 // What a jail needs to see of the driver and the toolkit.
 struct Access {
-  std::vector<std::string> nodes;      // /dev/nvidia0, …
-  std::vector<std::string> prefixes;   // folders outside /usr
-  std::string library_path;            // LD_LIBRARY_PATH
-  std::string driver_folder;           // of libcuda
+  std::vector<std::string> nodes;     // /dev/nvidia0, …
+  std::vector<std::string> prefixes;  // folders outside /usr
+  std::string library_path;           // LD_LIBRARY_PATH
+  std::string driver_folder;          // of libcuda
 };
 
 class Device {

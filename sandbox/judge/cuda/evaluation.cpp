@@ -11,7 +11,9 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+double since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
 }  // namespace
 
@@ -45,24 +47,23 @@ Result<Json> Evaluation::run() {
   const auto unsettled = [this] { return !close_.empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
-  for (const Step& step :
-       {Step{"task", "task", &Evaluation::open_device, Need::nothing, always},
-        Step{"task", "task", &Evaluation::open_task, Need::nothing, always},
-        Step{"task", "task", &Evaluation::open_task_alone, Need::device_alone, unopened},
-        Step{"build", "build", &Evaluation::build_kernels, Need::nothing, always},
-        Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, always},
-        Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, always},
-        Step{"start", "verify", &Evaluation::take_blank, Need::nothing, always},
-        Step{"start", "verify", &Evaluation::start_first, Need::lease, always},
-        Step{"verify", "verify", &Evaluation::verify, Need::device, always},
-        Step{"baselines", "time", &Evaluation::bring_up_baselines, Need::nothing, unknown},
-        Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
-        Step{"baselines", "time", &Evaluation::bring_up_residents, Need::nothing, absent},
-        Step{"beside", "time", &Evaluation::beside, Need::device_alone, absent},
-        Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
-        Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
-        Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, unsettled},
-        Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
+  for (const Step& step : {Step{"task", "task", &Evaluation::open_device, Need::nothing, always},
+                           Step{"task", "task", &Evaluation::open_task, Need::nothing, always},
+                           Step{"task", "task", &Evaluation::open_task_alone, Need::device_alone, unopened},
+                           Step{"build", "build", &Evaluation::build_kernels, Need::nothing, always},
+                           Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, always},
+                           Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, always},
+                           Step{"start", "verify", &Evaluation::take_blank, Need::nothing, always},
+                           Step{"start", "verify", &Evaluation::start_first, Need::lease, always},
+                           Step{"verify", "verify", &Evaluation::verify, Need::device, always},
+                           Step{"baselines", "time", &Evaluation::bring_up_baselines, Need::nothing, unknown},
+                           Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
+                           Step{"baselines", "time", &Evaluation::bring_up_residents, Need::nothing, absent},
+                           Step{"beside", "time", &Evaluation::beside, Need::device_alone, absent},
+                           Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
+                           Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
+                           Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, unsettled},
+                           Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
     if (!step.wanted()) {
       continue;
     }

@@ -22,7 +22,7 @@ namespace khost::judge::gpu {
 
 struct ProfilerPlace;
 
-inline constexpr std::size_t kWarmUps = 3;  // calls of a process before one is timed
+inline constexpr std::size_t kWarmUps = 3;        // calls of a process before one is timed
 inline constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
 inline constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
 
@@ -116,7 +116,7 @@ class Evaluation {
   Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
   Status measure_baselines(Baselines loaded);
-  std::vector<std::string> kinds() const;  // of the baselines that the candidate is compared with
+  std::vector<std::string> kinds() const;    // of the baselines that the candidate is compared with
   std::vector<std::string> missing() const;  // those that nobody has measured
   bool all_is_known() const;
   Status prepare();
@@ -131,7 +131,7 @@ class Evaluation {
     return result;
   }
   Result<Blank> blank_at_hand();
-  Json answer() const;             // the verdict; for an agent with a text
+  Json answer() const;  // the verdict; for an agent with a text
   std::string verify_text() const;
   std::string profile_text() const;
   void compare_with(const std::string& kind);
@@ -159,19 +159,19 @@ class Evaluation {
   std::deque<Blank> blanks_;
   int counted_ = 0;  // of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
-  std::size_t blocks_ = 0;          // of the candidate; each begins with another set
-  bool known_ = false;              // what is measured once for a judge and for a task was there when it was verified
+  std::size_t blocks_ = 0;  // of the candidate; each begins with another set
+  bool known_ = false;      // what is measured once for a judge and for a task was there when it was verified
   std::unique_lock<std::mutex> measuring_;  // the task's, while baselines come up that nobody has measured
   std::unique_lock<Places> place_;          // among all whose baselines come up
-  std::vector<double> samples_;     // seconds of the candidate's timed calls
-  std::vector<std::string> close_;  // baselines that these did not settle
-  std::vector<std::string> absent_;  // of these, those that have no process
+  std::vector<double> samples_;             // seconds of the candidate's timed calls
+  std::vector<std::string> close_;          // baselines that these did not settle
+  std::vector<std::string> absent_;         // of these, those that have no process
   double exclusive_s_ = 0;
   std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
-  double longest_call_s_ = 0;  // of the verification, by the host's clock
-  std::vector<double> openings_;  // what each opening took longer than with nobody on the device
+  double longest_call_s_ = 0;                 // of the verification, by the host's clock
+  std::vector<double> openings_;              // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
-  Json kernels_;              // of a profile, for readers
+  Json kernels_;  // of a profile, for readers
   std::string kernels_text_;
 };
 

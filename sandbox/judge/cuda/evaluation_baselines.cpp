@@ -14,7 +14,7 @@ namespace {
 constexpr double kCompileTimeout = 240;
 constexpr double kBaselineTimeout = 60;
 constexpr std::size_t kBaselineProcesses = 3;
-constexpr int kMostMisses = 4;  // in two verdicts, each tried twice; then verdicts do without the baseline
+constexpr int kMostMisses = 4;              // in two verdicts, each tried twice; then verdicts do without the baseline
 constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
 
 std::string ending(const Turn& turn) {

@@ -35,8 +35,7 @@ void Evaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
     if (verdict_.times.count(name + "_s") == 0 || task_->profiled.count(name) > 0) {
       continue;
     }
-    Result<ProfiledBaseline> made =
-        profile_baseline(*device_, place, zygote, *task_->session, *batch_, name);
+    Result<ProfiledBaseline> made = profile_baseline(*device_, place, zygote, *task_->session, *batch_, name);
     task_->profiled[name] = made ? made->side : unavailable(made.failure());
     if (made && made->flops) {
       task_->flops = made->flops;
@@ -60,8 +59,8 @@ bool Evaluation::profile() {
   profile.limits = profiler::limits_of(0);
   profile.counters = counters_here();
   const Layouts& layouts = task_->session->layouts();
-  profile.bytes = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes +
-                                      layouts.outputs.region_bytes);
+  profile.bytes =
+      static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes);
   Result<ProfilerPlace> place = find_profiler(gpu_.place_.python);
   Result<Zygote*> python = gpu_.zygote();
   if (!place || !python) {

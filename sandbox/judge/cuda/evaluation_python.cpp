@@ -31,7 +31,8 @@ Result<Json> recorded(Service& service, const Json& request) {
     const std::string line =
         error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
     const std::string reason = error.value("reason", "error");
-    return Failure{kFile + line + ": " + error.value("message", ""), reason.rfind("policy/", 0) == 0 ? reason : "build"};
+    return Failure{kFile + line + ": " + error.value("message", ""),
+                   reason.rfind("policy/", 0) == 0 ? reason : "build"};
   }
   return answer;
 }
@@ -98,9 +99,10 @@ bool Evaluation::choose_subject() {
 
 bool Evaluation::build_extensions() {
   if (task_->session->init().is_null()) {
-    verdict_.fail("bad_task", "build", "init",
-                  "get_init_inputs gives other things than numbers, texts and lists: a candidate in Python cannot be given "
-                  "them");
+    verdict_.fail(
+        "bad_task", "build", "init",
+        "get_init_inputs gives other things than numbers, texts and lists: a candidate in Python cannot be given "
+        "them");
     return false;
   }
   program_.source = files_.at(kFile);
@@ -109,8 +111,10 @@ bool Evaluation::build_extensions() {
   if (!asked) {
     const std::string& code = asked.failure().code;
     const bool policy = code.rfind("policy/", 0) == 0;
-    verdict_.fail(policy ? "policy" : is_ours(asked.failure()) ? "void" : "build_failed", "build",
-                  policy ? code.substr(7) : code, asked.failure().message);
+    verdict_.fail(policy                     ? "policy"
+                  : is_ours(asked.failure()) ? "void"
+                                             : "build_failed",
+                  "build", policy ? code.substr(7) : code, asked.failure().message);
     return false;
   }
   std::vector<std::pair<std::string, sandbox::ExtensionRequest>> requests;

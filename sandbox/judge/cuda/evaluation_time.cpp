@@ -14,7 +14,7 @@ constexpr double kLeastCallTimeout = 1;
 constexpr const char* kClocks[] = {"sm_mhz", "memory_mhz"};
 constexpr double kSameClock = 0.005;
 constexpr double kReadyTimeout_s = 30;  // of a baseline that has loaded what was compiled
-constexpr double kResolved = 20;  // slacks that a time must be long to say anything about speed
+constexpr double kResolved = 20;        // slacks that a time must be long to say anything about speed
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
 // its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
 // 4.
@@ -225,8 +225,7 @@ bool Evaluation::all_is_known() const {
 Status Evaluation::prepare() {
   Baselines loaded = gpu_.arrivals_.take(this);  // who needs the room could end them
   const Session& session = *task_->session;
-  const Result<double> idle =
-      preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
+  const Result<double> idle = preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
   if (!idle) {
     return idle.failure();
   }
@@ -294,8 +293,8 @@ bool Evaluation::time() {
   if (gpu_.cost_.bandwidth > 0) {
     // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
     const Layouts& layouts = session.layouts();
-    const double bytes = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes +
-                                             layouts.outputs.region_bytes);
+    const double bytes =
+        static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes);
     verdict_.evidence["floor_s"] = bytes / gpu_.cost_.bandwidth;
     verdict_.evidence["bandwidth"] = gpu_.cost_.bandwidth;
   }

@@ -158,8 +158,10 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   if (window.end != Window::End::done || window.status != 0) {
     const bool memory = window.message.find("out of memory") != std::string::npos ||
                         window.message.find("the device has no") != std::string::npos;
-    verdict_.fail(window.end == Window::End::timeout ? "timeout" : memory ? "oom" : "crash", stage, "set_up",
-                  window.message.empty() ? "the subject did not get ready" : window.message);
+    verdict_.fail(window.end == Window::End::timeout ? "timeout"
+                  : memory                           ? "oom"
+                                                     : "crash",
+                  stage, "set_up", window.message.empty() ? "the subject did not get ready" : window.message);
     return nullptr;
   }
   if (Status laid = (*subject)->expect(*batch_, tolerance_); !laid) {
@@ -176,9 +178,9 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
   }
   if (window.end == Window::End::gone) {
     const int signal = window.exit ? window.exit->signal : 0;
-    verdict_.fail("crash", stage, signal != 0 ? "signal" : "exit",
-                  signal != 0 ? "the launcher died of signal " + std::to_string(signal)
-                              : "the launcher ended its process");
+    verdict_.fail(
+        "crash", stage, signal != 0 ? "signal" : "exit",
+        signal != 0 ? "the launcher died of signal " + std::to_string(signal) : "the launcher ended its process");
     return false;
   }
   if (window.status != 0) {

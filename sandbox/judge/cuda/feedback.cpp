@@ -18,8 +18,10 @@ std::string line(const char* format, auto... values) {
 
 Json Evaluation::answer() const {
   const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
-  Json result =
-      answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
+  Json result = answer_of(verdict_, purpose_,
+                          purpose_ == Purpose::verdict ? ""
+                          : profiled                   ? profile_text()
+                                                       : verify_text());
   if (profiled && !kernels_.is_null()) {
     result["profile"] = kernels_;
   }

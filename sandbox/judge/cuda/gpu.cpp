@@ -11,7 +11,9 @@ namespace khost::judge::gpu {
 namespace {
 
 // The sets of one task.
-std::size_t set_budget(std::size_t device_bytes) { return device_bytes / 4; }
+std::size_t set_budget(std::size_t device_bytes) {
+  return device_bytes / 4;
+}
 
 // The reference's process writes a set; it ends before a candidate meets it, and nobody else ever has the descriptor.
 Result<SetMemory> lend_set(std::size_t bytes) {
@@ -147,9 +149,8 @@ Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::st
 }
 
 Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
-  return tasks_.get(source, [&] {
-    return untimed([&](Device& device) { return open_session(device, source, false); });
-  });
+  return tasks_.get(source,
+                    [&] { return untimed([&](Device& device) { return open_session(device, source, false); }); });
 }
 
 Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
@@ -184,7 +185,8 @@ Result<Json> Gpu::evaluate(const Json& request) {
   if ((status != "void" && status != "oom") || (*verdict)["reason"] == "host") {
     return verdict;
   }
-  const Json first = {{"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
+  const Json first = {
+      {"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
   Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
   if (again) {
     (*again)["evidence"]["retried"] = first;

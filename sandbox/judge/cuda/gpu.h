@@ -33,10 +33,10 @@ struct GpuCost {
   bool known = false;
   double plan_s = 0, python_s = 0;
   double candidate_s = 0;  // of a candidate in Python; 0: not measured yet
-  double spread_s = 0;  // of the empty windows, 10th to 90th percentile
+  double spread_s = 0;     // of the empty windows, 10th to 90th percentile
   double slack_s = 0;
   double bandwidth = 0;  // bytes a second of a large copy
-  Json evidence;        // of the calibration
+  Json evidence;         // of the calibration
 };
 
 // What a jail needs to reach the device, and the device's memory.
@@ -48,12 +48,15 @@ struct Seen {
 GpuView view_of(const Device& device);
 
 // What is said to who began with a device that is no longer there.
-inline Failure lost() { return {"the GPU was lost under another candidate", "device"}; }
+inline Failure lost() {
+  return {"the GPU was lost under another candidate", "device"};
+}
 
 // A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
 inline constexpr std::size_t kShareKept = 3;
-inline constexpr std::size_t kShareOfSets = 32;  // all sets of a task that are made beside others' take less of the device
-inline constexpr int kMostComingUp = 3;  // tasks whose baselines come up side by side, six processes each
+inline constexpr std::size_t kShareOfSets =
+    32;                                    // all sets of a task that are made beside others' take less of the device
+inline constexpr int kMostComingUp = 3;    // tasks whose baselines come up side by side, six processes each
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
 

@@ -10,7 +10,9 @@ constexpr std::size_t kReady = 2;
 constexpr double kTimeout_s = 600;  // a starved machine imports for minutes
 
 // Importing takes a core for seconds; most cores are for builds.
-std::size_t makers() { return std::max(2u, std::thread::hardware_concurrency() / 4); }
+std::size_t makers() {
+  return std::max(2u, std::thread::hardware_concurrency() / 4);
+}
 
 }  // namespace
 

@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kThreads, 2) open_kernel(OpenArguments a) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 2) close_kernel(TurnState* state, const View* views, int count,
-                                                           std::uint64_t seed) {
+__global__ void __launch_bounds__(kThreads, 2)
+    close_kernel(TurnState* state, const View* views, int count, std::uint64_t seed) {
   if (!all_resident(state, kCloseLimit_ns) || count == 0) {
     return;
   }

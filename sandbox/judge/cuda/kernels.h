@@ -19,7 +19,7 @@ struct View {
   const std::byte* got;       // first element
   const std::byte* expected;  // first element
   Element element;
-  int dimensions;             // 0: `got` is contiguous as well
+  int dimensions;  // 0: `got` is contiguous as well
   std::int64_t size[kMostDimensions];
   std::int64_t stride[kMostDimensions];
   std::int64_t count;

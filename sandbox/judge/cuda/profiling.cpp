@@ -54,7 +54,9 @@ std::string ending_of(const Window& window) {
   return how + std::string(window.message.empty() ? "" : ": ") + window.message;
 }
 
-bool done(const Window& window) { return window.end == Window::End::done && window.status == 0; }
+bool done(const Window& window) {
+  return window.end == Window::End::done && window.status == 0;
+}
 
 }  // namespace
 

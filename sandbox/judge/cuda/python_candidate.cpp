@@ -83,8 +83,8 @@ Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, 
   Json keys = Json::array();
   const int nothing = subject->control_.fd();  // stands where there is no memory, and is not looked at
   const auto fd_of = [&](const Lent& lent) { return lent.bytes() > 0 ? lent.fd() : nothing; };
-  std::vector<int> fds = {subject->control_.fd(), subject->report_.fd(), fd_of(subject->inputs_), fd_of(subject->state_),
-                          fd_of(subject->outputs_)};
+  std::vector<int> fds = {subject->control_.fd(), subject->report_.fd(), fd_of(subject->inputs_),
+                          fd_of(subject->state_), fd_of(subject->outputs_)};
   for (const auto& [key, path] : program.libraries) {
     sandbox::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) {
@@ -149,7 +149,8 @@ Status PythonCandidate::look_at(const Batch& batch, std::size_t set) {
   }
   cudaMemcpyAsync(views_on_device_.data(), views_.data(), views_.size() * sizeof(View), cudaMemcpyHostToDevice,
                   device_.stream());
-  return device_.settle(kCopyTimeout_s) ? ok() : Status(Failure{"laying out outputs: the GPU did not answer", "device"});
+  return device_.settle(kCopyTimeout_s) ? ok()
+                                        : Status(Failure{"laying out outputs: the GPU did not answer", "device"});
 }
 
 Call PythonCandidate::call_of(const Batch& batch, std::size_t set) const {
@@ -173,8 +174,9 @@ void PythonCandidate::take_report(Window& window) {
   };
   const Json json = sandbox::nested_at_most(text, sandbox::kMostNesting) ? Json::parse(text, nullptr, false)
                                                                          : Json(Json::value_t::discarded);
-  Result<Manifest> manifest = json.is_discarded() ? Result<Manifest>(Failure{"forward's value is not described", "shape"})
-                                                  : Manifest::parse(json);
+  Result<Manifest> manifest = json.is_discarded()
+                                  ? Result<Manifest>(Failure{"forward's value is not described", "shape"})
+                                  : Manifest::parse(json);
   if (!manifest) {
     return reject(manifest.failure().message);
   }
@@ -217,7 +219,8 @@ Status PythonCandidate::poison_returned() {
       spoil_booleans(device_.stream(), device_.multiprocessors(), first, piece.count);
     }
   }
-  return device_.settle(kCopyTimeout_s) ? ok() : Status(Failure{"overwriting outputs: the GPU did not answer", "device"});
+  return device_.settle(kCopyTimeout_s) ? ok()
+                                        : Status(Failure{"overwriting outputs: the GPU did not answer", "device"});
 }
 
 Window PythonCandidate::direct(const Batch& batch, std::size_t set, double timeout_s) {

@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kCopyTimeout_s = 10;
 
-Failure device_failure(const std::string& what) { return Failure{what + ": the GPU did not answer", "device"}; }
+Failure device_failure(const std::string& what) {
+  return Failure{what + ": the GPU did not answer", "device"};
+}
 
 // For copies of who has no right to the device, and so to its stream.
 class OwnStream {
@@ -89,7 +91,7 @@ Result<std::unique_ptr<Candidate>> Candidate::start(Blank blank, const Session* 
   }
   struct Part {
     const char* name;
-    Lent Candidate::* memory;
+    Lent Candidate::*memory;
     std::size_t bytes;
   };
   for (const Part& part :
@@ -140,7 +142,9 @@ Call Candidate::revealing(const Batch& batch, std::size_t set) const {
   return gpu::revealing(*session_, batch.sets[set], inputs_, state_);
 }
 
-Status Candidate::reveal(const Batch& batch, std::size_t set) { return reveal_now(device_, revealing(batch, set)); }
+Status Candidate::reveal(const Batch& batch, std::size_t set) {
+  return reveal_now(device_, revealing(batch, set));
+}
 
 Call Candidate::call_of(const Batch& batch, std::size_t set) const {
   Call call = revealing(batch, set);

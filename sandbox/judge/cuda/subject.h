@@ -69,7 +69,7 @@ class Candidate {
   sandbox::Fd library_;
   std::unique_ptr<sandbox::Jail> jail_;
   std::unique_ptr<GpuClock> clock_;
-  std::vector<View> views_;   // of all sets, one after the other
+  std::vector<View> views_;  // of all sets, one after the other
   Memory views_on_device_, differences_;
 };
 

@@ -8,7 +8,7 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr std::size_t kMostTasks = 1024;   // each some kilobytes without its sets
+constexpr std::size_t kMostTasks = 1024;    // each some kilobytes without its sets
 constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
 // Tasks whose baselines stay: with every context the driver takes longer to make the next one.
 constexpr std::size_t kMostWithResidents = 8;
@@ -22,7 +22,9 @@ std::size_t Task::resident_count() const {
 }
 
 // Beside its context, each has inputs and state of its own and the outputs of two calls.
-std::size_t Task::resident_bytes() const { return resident_count() * (kContextBytes + 2 * session->set_bytes()); }
+std::size_t Task::resident_bytes() const {
+  return resident_count() * (kContextBytes + 2 * session->set_bytes());
+}
 
 std::vector<std::size_t> to_give_up(const std::vector<Kept>& all, std::size_t most, std::size_t bytes) {
   std::vector<std::size_t> order(all.size()), result;

@@ -31,13 +31,13 @@ struct TaskCost {
 struct Task {
   std::shared_ptr<Session> session;
   unsigned resets = device_resets();  // its sets are of the device as it was then
-  double idle_open_s = 0;  // host time of an opening with nobody else on the device
+  double idle_open_s = 0;             // host time of an opening with nobody else on the device
   TaskCost cost;
   std::map<std::string, std::unique_ptr<GpuBaseline>> residents;
   std::chrono::steady_clock::time_point residents_used;  // when a baseline was last timed
   std::size_t resident_count() const;
-  std::size_t resident_bytes() const;  // of the device, that they take
-  std::map<std::string, int> missed;  // baselines that could not be had: how often
+  std::size_t resident_bytes() const;              // of the device, that they take
+  std::map<std::string, int> missed;               // baselines that could not be had: how often
   std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
   std::optional<double> flops;
   // Held from when the baselines' processes begin to come up until they are measured. Who waits for it holds nothing else.

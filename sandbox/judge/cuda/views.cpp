@@ -23,11 +23,16 @@ Element element_of(const std::string& dtype) {
     return Element::bf16;
   }
   switch (sandbox::dtype_bytes(dtype)) {
-    case 1: return Element::exact1;
-    case 2: return Element::exact2;
-    case 4: return Element::exact4;
-    case 8: return Element::exact8;
-    default: return Element::exact16;
+    case 1:
+      return Element::exact1;
+    case 2:
+      return Element::exact2;
+    case 4:
+      return Element::exact4;
+    case 8:
+      return Element::exact8;
+    default:
+      return Element::exact16;
   }
 }
 
@@ -124,10 +129,14 @@ double number_of(const std::string& dtype, const std::byte* element) {
   }
   const bool is_signed = dtype.rfind("int", 0) == 0;
   switch (sandbox::dtype_bytes(dtype)) {
-    case 1: return is_signed ? read<std::int8_t>(element) : read<std::uint8_t>(element);
-    case 2: return is_signed ? read<std::int16_t>(element) : read<std::uint16_t>(element);
-    case 4: return is_signed ? read<std::int32_t>(element) : static_cast<double>(read<std::uint32_t>(element));
-    default: return static_cast<double>(read<std::int64_t>(element));
+    case 1:
+      return is_signed ? read<std::int8_t>(element) : read<std::uint8_t>(element);
+    case 2:
+      return is_signed ? read<std::int16_t>(element) : read<std::uint16_t>(element);
+    case 4:
+      return is_signed ? read<std::int32_t>(element) : static_cast<double>(read<std::uint32_t>(element));
+    default:
+      return static_cast<double>(read<std::int64_t>(element));
   }
 }
 

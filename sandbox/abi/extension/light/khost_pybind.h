@@ -18,11 +18,16 @@ struct IntegerCast {
   }
   static Object to(T value) { return Object::steal(PyLong_FromLongLong(static_cast<long long>(value))); }
 };
-template <> struct Cast<int> : IntegerCast<int> {};
-template <> struct Cast<long> : IntegerCast<long> {};
-template <> struct Cast<long long> : IntegerCast<long long> {};
-template <> struct Cast<unsigned> : IntegerCast<unsigned> {};
-template <> struct Cast<unsigned long> : IntegerCast<unsigned long> {};
+template <>
+struct Cast<int> : IntegerCast<int> {};
+template <>
+struct Cast<long> : IntegerCast<long> {};
+template <>
+struct Cast<long long> : IntegerCast<long long> {};
+template <>
+struct Cast<unsigned> : IntegerCast<unsigned> {};
+template <>
+struct Cast<unsigned long> : IntegerCast<unsigned long> {};
 
 template <class T>
 struct RealCast {
@@ -39,8 +44,10 @@ struct RealCast {
   }
   static Object to(T value) { return Object::steal(PyFloat_FromDouble(value)); }
 };
-template <> struct Cast<float> : RealCast<float> {};
-template <> struct Cast<double> : RealCast<double> {};
+template <>
+struct Cast<float> : RealCast<float> {};
+template <>
+struct Cast<double> : RealCast<double> {};
 
 template <>
 struct Cast<bool> {
@@ -119,7 +126,8 @@ struct Cast<std::tuple<T...>> {
   static Object to(const std::tuple<T...>& values) {
     Object tuple = Object::steal(PyTuple_New(sizeof...(T)));
     Py_ssize_t place = 0;
-    std::apply([&](const T&... one) { (PyTuple_SET_ITEM(tuple.get(), place++, Cast<T>::to(one).release()), ...); }, values);
+    std::apply([&](const T&... one) { (PyTuple_SET_ITEM(tuple.get(), place++, Cast<T>::to(one).release()), ...); },
+               values);
     return tuple;
   }
 };
@@ -232,7 +240,9 @@ struct arg {
 };
 
 namespace literals {
-constexpr arg operator""_a(const char* name, std::size_t) { return arg(name); }
+constexpr arg operator""_a(const char* name, std::size_t) {
+  return arg(name);
+}
 }  // namespace literals
 
 class module_ {
@@ -292,20 +302,21 @@ using module = module_;
 
 namespace py = pybind11;
 
-#define KHOST_LIGHT_MODULE(name, variable)                                           \
-  static void khost_fill_##name(pybind11::module_&);                                 \
-  extern "C" __attribute__((visibility("default"))) PyObject* PyInit_##name() {      \
-    static PyModuleDef definition{PyModuleDef_HEAD_INIT, #name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr}; \
-    PyObject* const made = PyModule_Create(&definition);                             \
-    try {                                                                            \
-      pybind11::module_ filled(made);                                                \
-      khost_fill_##name(filled);                                                     \
-      return made;                                                                   \
-    } catch (const khost_light::PythonError&) {                                      \
-    } catch (const std::exception& error) {                                          \
-      PyErr_SetString(PyExc_ImportError, error.what());                              \
-    }                                                                                \
-    return nullptr;                                                                  \
-  }                                                                                  \
+#define KHOST_LIGHT_MODULE(name, variable)                                                       \
+  static void khost_fill_##name(pybind11::module_&);                                             \
+  extern "C" __attribute__((visibility("default"))) PyObject* PyInit_##name() {                  \
+    static PyModuleDef definition{                                                               \
+        PyModuleDef_HEAD_INIT, #name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr}; \
+    PyObject* const made = PyModule_Create(&definition);                                         \
+    try {                                                                                        \
+      pybind11::module_ filled(made);                                                            \
+      khost_fill_##name(filled);                                                                 \
+      return made;                                                                               \
+    } catch (const khost_light::PythonError&) {                                                  \
+    } catch (const std::exception& error) {                                                      \
+      PyErr_SetString(PyExc_ImportError, error.what());                                          \
+    }                                                                                            \
+    return nullptr;                                                                              \
+  }                                                                                              \
   static void khost_fill_##name(pybind11::module_& variable)
 #define PYBIND11_MODULE(name, variable) KHOST_LIGHT_MODULE(name, variable)

@@ -36,37 +36,65 @@ namespace c10 {
 using khost_light::Object;
 
 enum class ScalarType : std::int8_t {
-  Byte = 0, Char = 1, Short = 2, Int = 3, Long = 4, Half = 5, Float = 6, Double = 7, Bool = 11, BFloat16 = 15
+  Byte = 0,
+  Char = 1,
+  Short = 2,
+  Int = 3,
+  Long = 4,
+  Half = 5,
+  Float = 6,
+  Double = 7,
+  Bool = 11,
+  BFloat16 = 15
 };
 enum class DeviceType : std::int8_t { CPU = 0, CUDA = 1 };
 enum class Layout : std::int8_t { Strided = 0 };
 
 // Bits alone: arithmetic with them needs torch's own headers.
-struct Half { std::uint16_t x; };
-struct BFloat16 { std::uint16_t x; };
+struct Half {
+  std::uint16_t x;
+};
+struct BFloat16 {
+  std::uint16_t x;
+};
 
 inline const char* name_of(ScalarType type) {
   switch (type) {
-    case ScalarType::Byte: return "uint8";
-    case ScalarType::Char: return "int8";
-    case ScalarType::Short: return "int16";
-    case ScalarType::Int: return "int32";
-    case ScalarType::Long: return "int64";
-    case ScalarType::Half: return "float16";
-    case ScalarType::Float: return "float32";
-    case ScalarType::Double: return "float64";
-    case ScalarType::Bool: return "bool";
-    case ScalarType::BFloat16: return "bfloat16";
+    case ScalarType::Byte:
+      return "uint8";
+    case ScalarType::Char:
+      return "int8";
+    case ScalarType::Short:
+      return "int16";
+    case ScalarType::Int:
+      return "int32";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::Bool:
+      return "bool";
+    case ScalarType::BFloat16:
+      return "bfloat16";
   }
   return "?";
 }
-inline std::ostream& operator<<(std::ostream& out, ScalarType type) { return out << name_of(type); }
+inline std::ostream& operator<<(std::ostream& out, ScalarType type) {
+  return out << name_of(type);
+}
 
-inline Object dtype_object(ScalarType type) { return khost_light::torch().attribute(name_of(type)); }
+inline Object dtype_object(ScalarType type) {
+  return khost_light::torch().attribute(name_of(type));
+}
 
 inline ScalarType scalar_type_of(const Object& dtype) {
-  for (const ScalarType type : {ScalarType::Float, ScalarType::Half, ScalarType::BFloat16, ScalarType::Double, ScalarType::Long,
-                                ScalarType::Int, ScalarType::Bool, ScalarType::Byte, ScalarType::Char, ScalarType::Short}) {
+  for (const ScalarType type :
+       {ScalarType::Float, ScalarType::Half, ScalarType::BFloat16, ScalarType::Double, ScalarType::Long,
+        ScalarType::Int, ScalarType::Bool, ScalarType::Byte, ScalarType::Char, ScalarType::Short}) {
     if (dtype_object(type).get() == dtype.get()) {
       return type;
     }
@@ -74,17 +102,48 @@ inline ScalarType scalar_type_of(const Object& dtype) {
   throw std::runtime_error("a dtype that extensions without torch's headers do not know");
 }
 
-template <class T> struct CppType;
-template <> struct CppType<std::uint8_t> { static constexpr ScalarType type = ScalarType::Byte; };
-template <> struct CppType<std::int8_t> { static constexpr ScalarType type = ScalarType::Char; };
-template <> struct CppType<std::int16_t> { static constexpr ScalarType type = ScalarType::Short; };
-template <> struct CppType<std::int32_t> { static constexpr ScalarType type = ScalarType::Int; };
-template <> struct CppType<std::int64_t> { static constexpr ScalarType type = ScalarType::Long; };
-template <> struct CppType<Half> { static constexpr ScalarType type = ScalarType::Half; };
-template <> struct CppType<BFloat16> { static constexpr ScalarType type = ScalarType::BFloat16; };
-template <> struct CppType<float> { static constexpr ScalarType type = ScalarType::Float; };
-template <> struct CppType<double> { static constexpr ScalarType type = ScalarType::Double; };
-template <> struct CppType<bool> { static constexpr ScalarType type = ScalarType::Bool; };
+template <class T>
+struct CppType;
+template <>
+struct CppType<std::uint8_t> {
+  static constexpr ScalarType type = ScalarType::Byte;
+};
+template <>
+struct CppType<std::int8_t> {
+  static constexpr ScalarType type = ScalarType::Char;
+};
+template <>
+struct CppType<std::int16_t> {
+  static constexpr ScalarType type = ScalarType::Short;
+};
+template <>
+struct CppType<std::int32_t> {
+  static constexpr ScalarType type = ScalarType::Int;
+};
+template <>
+struct CppType<std::int64_t> {
+  static constexpr ScalarType type = ScalarType::Long;
+};
+template <>
+struct CppType<Half> {
+  static constexpr ScalarType type = ScalarType::Half;
+};
+template <>
+struct CppType<BFloat16> {
+  static constexpr ScalarType type = ScalarType::BFloat16;
+};
+template <>
+struct CppType<float> {
+  static constexpr ScalarType type = ScalarType::Float;
+};
+template <>
+struct CppType<double> {
+  static constexpr ScalarType type = ScalarType::Double;
+};
+template <>
+struct CppType<bool> {
+  static constexpr ScalarType type = ScalarType::Bool;
+};
 
 // Sizes or strides; owned, so that none outlives what it came from.
 class IntArrayRef {
@@ -155,7 +214,9 @@ class Device {
   DeviceType type_;
   int index_;
 };
-inline std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.str(); }
+inline std::ostream& operator<<(std::ostream& out, const Device& device) {
+  return out << device.str();
+}
 
 class TensorOptions {
  public:
@@ -163,8 +224,12 @@ class TensorOptions {
   TensorOptions(ScalarType type) : type_(type) {}
   TensorOptions(Device device) : device_(device) {}
   TensorOptions(DeviceType device) : device_(Device(device)) {}
-  TensorOptions dtype(ScalarType type) const { return with([&](TensorOptions& o) { o.type_ = type; }); }
-  TensorOptions device(Device device) const { return with([&](TensorOptions& o) { o.device_ = device; }); }
+  TensorOptions dtype(ScalarType type) const {
+    return with([&](TensorOptions& o) { o.type_ = type; });
+  }
+  TensorOptions device(Device device) const {
+    return with([&](TensorOptions& o) { o.device_ = device; });
+  }
   TensorOptions device(DeviceType type, int index = -1) const { return device(Device(type, index)); }
   TensorOptions layout(Layout) const { return *this; }
   TensorOptions requires_grad(bool wanted) const {
@@ -216,11 +281,11 @@ using c10::ScalarType;
 using c10::TensorOptions;
 using khost_light::Object;
 
-constexpr ScalarType kByte = ScalarType::Byte, kChar = ScalarType::Char, kShort = ScalarType::Short, kInt = ScalarType::Int,
-                     kLong = ScalarType::Long, kHalf = ScalarType::Half, kFloat = ScalarType::Float,
-                     kDouble = ScalarType::Double, kBool = ScalarType::Bool, kBFloat16 = ScalarType::BFloat16,
-                     kUInt8 = kByte, kInt8 = kChar, kInt16 = kShort, kInt32 = kInt, kInt64 = kLong, kFloat16 = kHalf,
-                     kFloat32 = kFloat, kFloat64 = kDouble;
+constexpr ScalarType kByte = ScalarType::Byte, kChar = ScalarType::Char, kShort = ScalarType::Short,
+                     kInt = ScalarType::Int, kLong = ScalarType::Long, kHalf = ScalarType::Half,
+                     kFloat = ScalarType::Float, kDouble = ScalarType::Double, kBool = ScalarType::Bool,
+                     kBFloat16 = ScalarType::BFloat16, kUInt8 = kByte, kInt8 = kChar, kInt16 = kShort, kInt32 = kInt,
+                     kInt64 = kLong, kFloat16 = kHalf, kFloat32 = kFloat, kFloat64 = kDouble;
 constexpr DeviceType kCUDA = DeviceType::CUDA, kCPU = DeviceType::CPU;
 constexpr Layout kStrided = Layout::Strided;
 
@@ -268,9 +333,13 @@ class Tensor {
     return static_cast<T*>(data_ptr());
   }
   template <class T>
-  const T* const_data_ptr() const { return data_ptr<T>(); }
+  const T* const_data_ptr() const {
+    return data_ptr<T>();
+  }
   template <class T>
-  T* mutable_data_ptr() const { return data_ptr<T>(); }
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
 
   Tensor contiguous() const { return Tensor(object_.call("contiguous")); }
   Tensor clone() const { return Tensor(object_.call("clone")); }
@@ -331,9 +400,15 @@ inline Tensor like(const char* name, const Tensor& other, const TensorOptions& o
 }
 }  // namespace light
 
-inline Tensor empty(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("empty", size, options); }
-inline Tensor zeros(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("zeros", size, options); }
-inline Tensor ones(const IntArrayRef& size, const TensorOptions& options = {}) { return light::sized("ones", size, options); }
+inline Tensor empty(const IntArrayRef& size, const TensorOptions& options = {}) {
+  return light::sized("empty", size, options);
+}
+inline Tensor zeros(const IntArrayRef& size, const TensorOptions& options = {}) {
+  return light::sized("zeros", size, options);
+}
+inline Tensor ones(const IntArrayRef& size, const TensorOptions& options = {}) {
+  return light::sized("ones", size, options);
+}
 inline Tensor full(const IntArrayRef& size, double value, const TensorOptions& options = {}) {
   const khost_light::Lock lock;
   return light::make("full", Object::steal(Py_BuildValue("(Od)", c10::tuple_of(size).get(), value)), options);
@@ -382,7 +457,9 @@ struct OptionalCUDAGuard {
 }  // namespace c10::cuda
 
 namespace at {
-inline c10::optional<Device> device_of(const Tensor& tensor) { return tensor.device(); }
+inline c10::optional<Device> device_of(const Tensor& tensor) {
+  return tensor.device();
+}
 namespace cuda {
 using c10::cuda::CUDAGuard;
 using c10::cuda::CUDAStream;
@@ -394,39 +471,50 @@ using c10::cuda::OptionalCUDAGuard;
 namespace torch {
 using namespace at;
 using at::IntArrayRef;
-inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
-inline TensorOptions device(Device device) { return TensorOptions(device); }
+inline TensorOptions dtype(ScalarType type) {
+  return TensorOptions(type);
+}
+inline TensorOptions device(Device device) {
+  return TensorOptions(device);
+}
 template <class F>
 F wrap_pybind_function(F function) {
   return function;
 }
 }  // namespace torch
 
-#define TORCH_CHECK(condition, ...)                                                               \
-  do {                                                                                            \
-    if (!(condition)) {                                                                           \
+#define TORCH_CHECK(condition, ...)                                                                  \
+  do {                                                                                               \
+    if (!(condition)) {                                                                              \
       throw std::runtime_error(khost_light::message(#condition, khost_light::text_of(__VA_ARGS__))); \
-    }                                                                                             \
+    }                                                                                                \
   } while (false)
 #define TORCH_INTERNAL_ASSERT TORCH_CHECK
 #define AT_ASSERTM TORCH_CHECK
 #define AT_ASSERT TORCH_CHECK
-#define C10_CUDA_CHECK(expression)                                                             \
-  do {                                                                                         \
-    const cudaError_t khost_error = (expression);                                              \
-    if (khost_error != cudaSuccess) {                                                          \
+#define C10_CUDA_CHECK(expression)                                                                     \
+  do {                                                                                                 \
+    const cudaError_t khost_error = (expression);                                                      \
+    if (khost_error != cudaSuccess) {                                                                  \
       throw std::runtime_error(khost_light::text_of("CUDA error: ", cudaGetErrorString(khost_error))); \
-    }                                                                                          \
+    }                                                                                                  \
   } while (false)
 #define AT_CUDA_CHECK C10_CUDA_CHECK
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
 
 // The two types that need nothing but the language.
-#define AT_DISPATCH_FLOATING_TYPES(khost_type, khost_name, ...)                                             \
-  [&] {                                                                                                     \
-    switch (khost_type) {                                                                                   \
-      case at::ScalarType::Float: { using scalar_t = float; return __VA_ARGS__(); }                         \
-      case at::ScalarType::Double: { using scalar_t = double; return __VA_ARGS__(); }                       \
-      default: throw std::runtime_error(khost_light::text_of("\"", khost_name, "\" not implemented for ", khost_type)); \
-    }                                                                                                       \
+#define AT_DISPATCH_FLOATING_TYPES(khost_type, khost_name, ...)                                                  \
+  [&] {                                                                                                          \
+    switch (khost_type) {                                                                                        \
+      case at::ScalarType::Float: {                                                                              \
+        using scalar_t = float;                                                                                  \
+        return __VA_ARGS__();                                                                                    \
+      }                                                                                                          \
+      case at::ScalarType::Double: {                                                                             \
+        using scalar_t = double;                                                                                 \
+        return __VA_ARGS__();                                                                                    \
+      }                                                                                                          \
+      default:                                                                                                   \
+        throw std::runtime_error(khost_light::text_of("\"", khost_name, "\" not implemented for ", khost_type)); \
+    }                                                                                                            \
   }()

@@ -18,8 +18,8 @@ __device__ unsigned long long device_ns() {
   return t;
 }
 
-__global__ void __launch_bounds__(kThreads) work(float* out, int64_t n, long long nanoseconds, long long early_ns,
-                                                volatile unsigned* ack, unsigned seq) {
+__global__ void __launch_bounds__(kThreads)
+    work(float* out, int64_t n, long long nanoseconds, long long early_ns, volatile unsigned* ack, unsigned seq) {
   const unsigned long long start = device_ns();
   if (ack != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
     while (static_cast<long long>(device_ns() - start) < nanoseconds - early_ns) {
@@ -56,8 +56,8 @@ unsigned* control_page() {
 __global__ void nothing() {}
 
 // Begin and end of each block, in the device's nanoseconds; the end is when its writes are there for the whole device.
-__global__ void __launch_bounds__(kThreads) stream(const float4* in, int64_t read4, float4* out, int64_t written4,
-                                                  longlong2* stamps) {
+__global__ void __launch_bounds__(kThreads)
+    stream(const float4* in, int64_t read4, float4* out, int64_t written4, longlong2* stamps) {
   const unsigned long long start = device_ns();
   float4 sum{};
   const int64_t most = read4 > written4 ? read4 : written4;
@@ -98,7 +98,8 @@ extern "C" int stream_and_stamp(float* memory, int64_t written4, int64_t read4, 
 KHOST_EXPORT(stream_and_stamp)
 
 // early_ns below 0: honest, the caller acknowledges.
-extern "C" int work_and_acknowledge(float* out, int64_t n, int64_t nanoseconds, int64_t early_ns, khost::stream* stream) {
+extern "C" int work_and_acknowledge(float* out, int64_t n, int64_t nanoseconds, int64_t early_ns,
+                                    khost::stream* stream) {
   unsigned* page = early_ns < 0 ? nullptr : control_page();
   volatile unsigned* ack = nullptr;
   unsigned seq = 0;

@@ -180,9 +180,8 @@ __device__ void produce(Shared& s, const float* x, const Weights& w, const Strip
     for (int j = 0; j < 4; j++) {
       const int there = row + pairs[j].row - 1;
       mask[j] = there >= 0 && there < kSize ? ~0u : 0;
-      from[j] =
-          reinterpret_cast<const unsigned*>(s.x[(i + pairs[j].row) % kInputSlots][pairs[j].col + lane / 4]) +
-          pairs[j].word;
+      from[j] = reinterpret_cast<const unsigned*>(s.x[(i + pairs[j].row) % kInputSlots][pairs[j].col + lane / 4]) +
+                pairs[j].word;
     }
     for (int first = warp * 16; first < kSize; first += 64) {
       unsigned a[2][4];  // 16 pixels x 32 products
@@ -312,8 +311,7 @@ __device__ void consume(Shared& s, const Weights& w, float* out, const Strip& st
     // room in mid.
     arrive(s.empty[i % kMidSlots]);
     arrive(s.empty[(i + 1) % kMidSlots]);
-    write(sum, shift0, shift1,
-          out + ((image * kChannels + channel) * int64_t{kSize} + row) * kSize + lane % 4 * 2);
+    write(sum, shift0, shift1, out + ((image * kChannels + channel) * int64_t{kSize} + row) * kSize + lane % 4 * 2);
   }
 }
 
@@ -352,14 +350,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-extern "C" int basic_block(const float* x, const float* conv1_weight, const float* bn1_weight,
-                           const float* bn1_bias, const float* bn1_running_mean, const float* bn1_running_var,
-                           const float* conv2_weight, const float* bn2_weight, const float* bn2_bias,
-                           const float* bn2_running_mean, const float* bn2_running_var,
-                           const float* downsample_0_weight, const float* downsample_1_weight,
-                           const float* downsample_1_bias, const float* downsample_1_running_mean,
-                           const float* downsample_1_running_var, float* out, int64_t rows, int64_t cols,
-                           khost::stream* stream) {
+extern "C" int basic_block(const float* x, const float* conv1_weight, const float* bn1_weight, const float* bn1_bias,
+                           const float* bn1_running_mean, const float* bn1_running_var, const float* conv2_weight,
+                           const float* bn2_weight, const float* bn2_bias, const float* bn2_running_mean,
+                           const float* bn2_running_var, const float* downsample_0_weight,
+                           const float* downsample_1_weight, const float* downsample_1_bias,
+                           const float* downsample_1_running_mean, const float* downsample_1_running_var, float* out,
+                           int64_t rows, int64_t cols, khost::stream* stream) {
   if (cols != kSize || rows % (kIn * kSize) != 0) {
     return 1;
   }
@@ -374,8 +371,8 @@ extern "C" int basic_block(const float* x, const float* conv1_weight, const floa
       Norm{bn1_weight, bn1_bias, bn1_running_mean, bn1_running_var},
       Norm{bn2_weight, bn2_bias, bn2_running_mean, bn2_running_var},
       Norm{downsample_1_weight, downsample_1_bias, downsample_1_running_mean, downsample_1_running_var}};
-  basic_block_kernel<<<processors, kThreads, sizeof(Shared), khost::cuda(stream)>>>(
-      x, weights, out, static_cast<int>(rows / kIn));
+  basic_block_kernel<<<processors, kThreads, sizeof(Shared), khost::cuda(stream)>>>(x, weights, out,
+                                                                                    static_cast<int>(rows / kIn));
   return cudaGetLastError();
 }
 KHOST_EXPORT(basic_block)

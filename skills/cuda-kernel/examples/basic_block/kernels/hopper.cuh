@@ -9,8 +9,7 @@ __device__ unsigned shared_address(const void* at) {
 }
 
 __device__ void make_barrier(std::uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals)
-               : "memory");
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
 
 // One arrival a warp, when all of its lanes are there.
@@ -83,8 +82,8 @@ __device__ void multiply(float (&sum)[112], std::uint64_t a, std::uint64_t b, in
       "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, "
       "%97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111}, %112, "
       "%113, add, 1, 1, 0, 0;\n}"
-      : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64),
-        EIGHT(72), EIGHT(80), EIGHT(88), EIGHT(96), EIGHT(104)
+      : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64), EIGHT(72),
+        EIGHT(80), EIGHT(88), EIGHT(96), EIGHT(104)
       : "l"(a), "l"(b), "r"(add));
 #undef EIGHT
 }
@@ -113,7 +112,7 @@ __device__ void multiply_small(float (&sum)[4], const unsigned (&a)[4], const un
 // Four blocks of 8 rows x 16 bytes from the registers that products are in; each lane says where one row
 // goes.
 __device__ void store_four(void* at, unsigned a, unsigned b, unsigned c, unsigned d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(at)),
-               "r"(a), "r"(b), "r"(c), "r"(d)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(at)), "r"(a),
+               "r"(b), "r"(c), "r"(d)
                : "memory");
 }

@@ -7,8 +7,7 @@ constexpr int kThreads = 256;
 constexpr int kVectors = 2;
 
 __global__ void __launch_bounds__(kThreads)
-    scale_rows(const float* __restrict__ A, const float4* __restrict__ B, float4* __restrict__ out,
-               int cols4) {
+    scale_rows(const float* __restrict__ A, const float4* __restrict__ B, float4* __restrict__ out, int cols4) {
   const float a = __ldg(A + blockIdx.y);
   const int64_t row = blockIdx.y * int64_t{cols4};
   const int first = blockIdx.x * kThreads * kVectors + threadIdx.x;
@@ -29,8 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-extern "C" int diag_matmul(const float* A, const float* B, float* out, int64_t n, int64_t cols,
-                           khost::stream* stream) {
+extern "C" int diag_matmul(const float* A, const float* B, float* out, int64_t n, int64_t cols, khost::stream* stream) {
   // cols is that of the first input, which has one dimension: as many rows as it has elements.
   const int64_t rows = cols;
   const int cols4 = static_cast<int>(n / rows / 4);

@@ -6,8 +6,8 @@ constexpr int kThreads = 256;
 constexpr float kFactor = 0.5f * 1.5f;
 
 // Partial column sums: block (c, s) adds the rows s, s + slices, ... of 4 * kThreads columns.
-__global__ void __launch_bounds__(kThreads) sum_columns(const float4* __restrict__ w, float4* __restrict__ part,
-                                                        int rows, int cols4, int slices) {
+__global__ void __launch_bounds__(kThreads)
+    sum_columns(const float4* __restrict__ w, float4* __restrict__ part, int rows, int cols4, int slices) {
   const int c = blockIdx.x * kThreads + threadIdx.x;
   if (c >= cols4) {
     return;
@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kThreads) sum_columns(const float4* __restrict
   part[blockIdx.y * int64_t{cols4} + c] = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) add_slices(const float4* __restrict__ part, float4* __restrict__ total,
-                                                       int cols4, int slices) {
+__global__ void __launch_bounds__(kThreads)
+    add_slices(const float4* __restrict__ part, float4* __restrict__ total, int cols4, int slices) {
   const int c = blockIdx.x * kThreads + threadIdx.x;
   if (c >= cols4) {
     return;
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kThreads) add_slices(const float4* __restrict_
   total[c] = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) dot_rows(const float4* __restrict__ x, const float4* __restrict__ total,
-                                                     float* __restrict__ out, int cols4) {
+__global__ void __launch_bounds__(kThreads)
+    dot_rows(const float4* __restrict__ x, const float4* __restrict__ total, float* __restrict__ out, int cols4) {
   const float4* row = x + blockIdx.x * int64_t{cols4};
   float sum = 0;
   for (int i = threadIdx.x; i < cols4; i += kThreads) {
@@ -78,11 +78,11 @@ extern "C" int gemm_divide_sum(const float* x, const float* weight, float* out, 
     return 1;
   }
   const unsigned blocks = static_cast<unsigned>((cols4 + kThreads - 1) / kThreads);
-  sum_columns<<<dim3(blocks, kSlices), kThreads, 0, khost::cuda(stream)>>>(reinterpret_cast<const float4*>(weight), part,
-                                                                           hidden, cols4, kSlices);
+  sum_columns<<<dim3(blocks, kSlices), kThreads, 0, khost::cuda(stream)>>>(reinterpret_cast<const float4*>(weight),
+                                                                           part, hidden, cols4, kSlices);
   add_slices<<<blocks, kThreads, 0, khost::cuda(stream)>>>(part, total, cols4, kSlices);
   dot_rows<<<static_cast<unsigned>(rows), kThreads, 0, khost::cuda(stream)>>>(reinterpret_cast<const float4*>(x), total,
-                                                                             out, cols4);
+                                                                              out, cols4);
   return cudaGetLastError();
 }
 KHOST_EXPORT(gemm_divide_sum)
