@@ -7,7 +7,7 @@ import time
 import torch
 
 from manifest import leaves
-from reference import Task, call, finite
+from task_file import Task, call, finite
 
 CLOSE = 1e-2  # the paper's tolerance: what passes here would pass the loosest class
 TIMED_CALLS = 5

@@ -9,7 +9,7 @@ import gc
 import torch
 
 from manifest import mapped, over_region
-from reference import Task, call
+from task_file import Task, call
 
 WARM_UP = 5
 

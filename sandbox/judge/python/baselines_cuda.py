@@ -12,7 +12,7 @@ import torch
 from baselines import adopt
 from device_memory import load_library, region
 from manifest import over_region
-from reference import Task, call
+from task_file import Task, call
 
 WARM_UP = 5
 

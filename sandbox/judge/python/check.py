@@ -20,7 +20,7 @@ import check_idle
 import check_nulls
 import check_structure
 from manifest import leaves
-from reference import Task, call, finite
+from task_file import Task, call, finite
 
 TIMED_CALLS = 5
 MOST_CACHE = 32 << 20   # bytes of what the compiler made of one task

@@ -8,7 +8,7 @@ import torch
 
 from check_nulls import parts
 from manifest import leaves
-from reference import call
+from task_file import call
 
 NOTHING = 1e-4      # of an output's spread: changes below it are rounding
 TRIED_SECONDS = 2.0

@@ -8,7 +8,7 @@ import copy
 import torch
 
 from manifest import leaves
-from reference import call
+from task_file import call
 
 CLOSE = 1e-2   # the paper's tolerance, the loosest that counts
 SAMPLE = 8     # sub-sample: one eighth of the elements is read

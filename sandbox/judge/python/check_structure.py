@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from manifest import leaves
-from reference import Task, call
+from task_file import Task, call
 
 # Failures that say nothing about the task: a fake tensor has no values to decide by, and not every operator has a rule.
 UNSUPPORTED = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,

@@ -11,7 +11,7 @@ import os
 import torch
 
 from crawl import behaviour, record
-from reference import Task, call
+from task_file import Task, call
 
 KNOWN = {"torch", "nn", "F", "math", "Optional", "Union", "Tuple", "List", "Callable", "Any", "ACT2FN", "Tensor"} | \
     set(dir(builtins))

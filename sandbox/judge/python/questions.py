@@ -6,7 +6,7 @@ import time
 import torch
 
 from manifest import Layout, leaves, mapped
-from reference import Task, call
+from task_file import Task, call
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
 BUDGET_S = 20     # tensors that were not asked for by then count for nothing

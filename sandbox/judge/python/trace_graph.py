@@ -4,7 +4,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.func import functional_call
 
-from reference import Task
+from task_file import Task
 
 # ATen's internal names, where PyTorch's public one is another.
 PUBLIC = {"_softmax": "softmax", "_log_softmax": "log_softmax", "native_layer_norm": "layer_norm", "_to_copy": "to",
