@@ -180,8 +180,8 @@ function environment.tools(workspace, toolset, options)
     local changed = changes(before, now)
     before = now
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
-      observations = observations, changes = changed, workspace = judging.artefact(now),
-        text = options.respond(observations, action.calls),
+      observations = observations, text = options.respond(observations, action.calls),
+      changes = changed, workspace = judging.artefact(now),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()

@@ -150,7 +150,7 @@ local function run(list)
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
   local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
     seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
-      say = say }
+    say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   kept:finish((trouble or not best) and "failed" or "done")
