@@ -151,8 +151,8 @@ local function record_of(options, index, best)
     verdict = verdict }
 end
 
---- One episode of a policy that calls tools, whole, as the store keeps it; raises when there is no workspace. `options` as
---- for `run`, with the stage and step that the record is to have.
+--- One episode of a policy that calls tools, whole, as the store keeps it; raises when there is no workspace.
+--- `options` as for `run`, with the stage and step that the record is to have.
 ---@async
 ---@param options table
 ---@param index integer

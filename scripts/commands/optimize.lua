@@ -128,7 +128,9 @@ local function run(list)
   if options.resume == "latest" and options.task and not options.task:find("%.py$") then
     options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
   end
-  if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
+  if options.resume and options.task then
+    args.misuse("--resume takes the operator from the run: leave the file out")
+  end
   local kept, settings
   if options.resume then
     kept, settings = old_run(options)

@@ -1,5 +1,6 @@
--- Fuzzes the file tools against a workspace in which a hostile shell makes links, pipes, folders and odd names, also while
--- the tools work. They may refuse anything; they may not raise, follow a link out, change what is protected, or take long.
+-- Fuzzes the file tools against a workspace in which a hostile shell makes links, pipes, folders and odd names, also
+-- while the tools work. They may refuse anything; they may not raise, follow a link out, change what is protected, or
+-- take long.
 --
 --   ./khost tests/fuzz/files.lua [--seconds 300] [--seed 1] [--only N]
 --

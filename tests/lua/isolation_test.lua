@@ -40,7 +40,8 @@ function spec.other_workspaces_are_not_there()
   within(function(other)
     bash(other, "echo other secret > kernels/secret; echo other secret > /tmp/secret")
     within(function(call)
-      has_not(bash(call, "cat /tmp/secret kernels/secret 2>&1; grep -rs 'other secret' /workspace /tmp /var/tmp /dev/shm /run"),
+      has_not(bash(call,
+        "cat /tmp/secret kernels/secret 2>&1; grep -rs 'other secret' /workspace /tmp /var/tmp /dev/shm /run"),
         "other secret\n")
       has(bash(call, "ls -A /tmp | wc -l"), "0\n")
       has(bash(call, "ls /proc/[0-9]*/cwd/kernels/secret 2>/dev/null | wc -l"), "0\n")
