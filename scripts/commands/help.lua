@@ -3,8 +3,6 @@
 local fs = require "khost.fs"
 local log = require "khost.log"
 
-local SUMMARY = "lists commands and recipes; help COMMAND prints that one's own"
-
 local HEAD = [[
 usage: khost SCRIPT.lua [--preset NAME] [--set KEY=VALUE]...   run a recipe
        khost COMMAND [arguments]                           COMMAND --help says more
@@ -23,7 +21,7 @@ local function summary_of(path)
   for text in (fs.read(path) or ""):gmatch 'summary = "([^"\n]*)"' do
     found = text
   end
-  return found or (fs.read(path) or ""):match 'local SUMMARY = "([^"\n]*)"' or ""
+  return found or ""
 end
 
 local function scripts_in(folder)
@@ -63,4 +61,4 @@ local function run()
   return 0
 end
 
-return { name = "help", summary = SUMMARY, run = run }
+return { name = "help", summary = "lists commands and recipes; help COMMAND prints that one's own", run = run }
