@@ -32,7 +32,7 @@ Which files:
   KHOST_LINT_SINCE where that names a commit, else in the last 20 commits, newest first.
 
 clang-tidy takes about 10 s a file. It needs build/compile_commands.json, which `./khost setup` makes, and without it
-is left out with a message. It begins no file after 90 s (KHOST_LINT_TIDY_S) and says which it left; --tidy lifts
+is left out with a message. It begins no file after 75 s (KHOST_LINT_TIDY_S) and says how many it left; --tidy lifts
 the limit.
 
   --fix            formats C++, and applies what ruff can mend by itself
@@ -201,7 +201,7 @@ check_format() {
   need "clang-format-$CLANG" "clang-format-$CLANG" || return 0
   [ -z "$lint_fix" ] || xargs -d '\n' "clang-format-$CLANG" -i <<<"$files"
   found clang-format "$(xargs -d '\n' "clang-format-$CLANG" --dry-run <<<"$files" 2>&1 |
-    sed -n 's/: warning: code should be clang-formatted.*/: not as .clang-format has it ; .\/khost lint --fix/p' |
+    sed -n 's/: warning: code should be clang-formatted.*/: not as .clang-format has it; .\/khost lint --fix mends it/p' |
     sort -u -t: -k1,1 -k2,2n)"
   # clang-format leaves comments to people.
   found clang-format "$(LC_ALL=C.UTF-8 xargs -d '\n' grep -nHE '^.{121,}' <<<"$files" |
