@@ -1,5 +1,5 @@
-// What the evaluations of both targets have in common: which files of a request count, what a failed build or plan
-// means for the candidate, and the form of an answer.
+// What the evaluations of both targets have in common: which files of a request count, what a failed build or plan means
+// for the candidate, and the form of an answer.
 #pragma once
 
 #include <map>

@@ -69,8 +69,8 @@ struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
-// Whether a failure to open a task is the task's own once it had the machine for itself: its error, its endless loop,
-// its want of the device's memory.
+// Whether a failure to open a task is the task's own once it had the machine for itself: its error, its endless loop, its
+// want of the device's memory.
 inline bool blames_task(const Failure& why) {
   return why.code == "bad_task" || why.code == "timeout" || why.code == "limit";
 }
@@ -91,8 +91,7 @@ class Session {
   // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
   const Json& init() const { return init_; }
 
-  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be
-  // made.
+  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be made.
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact,
                                                  Oracle oracle = Oracle::where_it_fits);
   std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);

@@ -82,7 +82,7 @@ class Task:
         return values
 
     def names(self):
-        return list(inspect.signature(self.module.Model.forward).parameters)[1:]
+        return [name for name in inspect.signature(self.module.Model.forward).parameters][1:]
 
 
 def is_live(name, model_parameters):
