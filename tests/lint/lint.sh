@@ -95,7 +95,7 @@ base_of_branch() {
   fi
 }
 
-# Files that differ from a commit and are still there, the most recently committed first where it is asked for.
+# Files that differ from a commit and are still there, new ones included.
 changed_since() {
   git diff --name-only --diff-filter=d "$1" --
   git ls-files --others --exclude-standard
@@ -194,15 +194,29 @@ found() {
   lint_found="$lint_found $1"
 }
 
+# linted LINTER COMMAND...: runs it over the files on standard input. What it prints when it fails are findings; a
+# linter that fails in silence is one too.
+linted() {
+  local linter=$1 output code=0
+  shift
+  output=$(xargs -d '\n' "$@" 2>&1) || code=$?
+  [ "$code" = 0 ] || found "$linter" "${output:-$linter failed with exit code $code and said nothing}"
+}
+
 check_format() {
-  local files
+  local files output code=0
   files=$(chosen '\.(cpp|h|cu|cuh)$')
   [ -n "$files" ] || return 0
   need "clang-format-$CLANG" "clang-format-$CLANG" || return 0
   [ -z "$lint_fix" ] || xargs -d '\n' "clang-format-$CLANG" -i <<<"$files"
-  found clang-format "$(xargs -d '\n' "clang-format-$CLANG" --dry-run <<<"$files" 2>&1 |
-    sed -n 's/: warning: code should be clang-formatted.*/: not as .clang-format has it; .\/khost lint --fix mends it/p' |
-    sort -u -t: -k1,1 -k2,2n)"
+  output=$(xargs -d '\n' "clang-format-$CLANG" --dry-run --Werror <<<"$files" 2>&1) || code=$?
+  if [ "$code" != 0 ] && grep -q ': code should be clang-formatted' <<<"$output"; then
+    # One line a place instead of three.
+    output=$(sed -n 's/: error: code should be clang-formatted.*/: not as .clang-format has it/p' <<<"$output" |
+      sort -u -t: -k1,1 -k2,2n)
+    say "lint: ./khost lint --fix formats what is not formatted"
+  fi
+  [ "$code" = 0 ] || found clang-format "${output:-clang-format failed with exit code $code and said nothing}"
   # clang-format leaves comments to people.
   found clang-format "$(LC_ALL=C.UTF-8 xargs -d '\n' grep -nHE '^.{121,}' <<<"$files" |
     sed -E 's/^([^:]*:[0-9]+):.*/\1: longer than 120 columns; break the comment at a sentence/')"
@@ -213,7 +227,7 @@ check_lua() {
   files=$(chosen '\.lua$')
   [ -n "$files" ] || return 0
   need luacheck lua-check || return 0
-  found luacheck "$(xargs -d '\n' luacheck --config .luacheckrc --formatter plain <<<"$files" || true)"
+  linted luacheck luacheck --config .luacheckrc --formatter plain <<<"$files"
 }
 
 check_python() {
@@ -222,8 +236,7 @@ check_python() {
   [ -n "$files" ] || return 0
   need_ruff || return 0
   [ -z "$lint_fix" ] || fix=(--fix)
-  found ruff "$(xargs -d '\n' "$ruff" check --quiet --no-cache --force-exclude --output-format concise "${fix[@]}" \
-    <<<"$files" || true)"
+  linted ruff "$ruff" check --quiet --no-cache --force-exclude --output-format concise "${fix[@]}" <<<"$files"
 }
 
 check_shell() {
@@ -231,7 +244,7 @@ check_shell() {
   files=$(shell_scripts)
   [ -n "$files" ] || return 0
   need shellcheck shellcheck || return 0
-  found shellcheck "$(xargs -d '\n' shellcheck --format gcc <<<"$files" || true)"
+  linted shellcheck shellcheck --format gcc <<<"$files"
 }
 
 # What clang-tidy has to read: changed sources, and the sources of changed headers.

@@ -16,12 +16,13 @@ tidy_one() {
     echo "$1" >>"$tidy_folder/left"
     return
   fi
-  local output
+  local output code=0
   output=$(timeout 300 "clang-tidy-$CLANG" -p "$tidy_folder" --quiet --extra-arg=-Wno-unknown-warning-option \
-    --extra-arg=-Wno-error "$1" 2>"$tidy_folder/errors.$$") || cat "$tidy_folder/errors.$$" >>"$tidy_folder/log"
+    --extra-arg=-Wno-error "$1" 2>/dev/null) || code=$?
+  output=$(sed -n "s|^$PWD/||; /: \(warning\|error\): /p" <<<"$output")
+  [ "$code" = 0 ] || output=${output:-$1:1: clang-tidy failed with exit code $code and found nothing}
   # One write, so that the lines of two processes do not mix.
-  printf '%s\n' "$output" | sed -n "s|^$PWD/||; /: \(warning\|error\): /p" >"$tidy_folder/one.$$"
-  cat "$tidy_folder/one.$$" >>"$tidy_folder/found"
+  [ -z "$output" ] || printf '%s\n' "$output" >>"$tidy_folder/found"
   echo "$1" >>"$tidy_folder/done"
 }
 
