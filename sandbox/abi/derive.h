@@ -3,9 +3,10 @@
 //
 //   read pointers     the forward argument or state-dict entry of that name (dots are underscores)
 //   written pointers  the outputs, in order
-//   n, numel          elements of the first output;   rows, cols   of the first input: all but the last size,
-//   the last other scalars     the scalar argument of forward of that name workspace kDerivedWorkspaceBytes
-//   of scratch memory
+//   n, numel          elements of the first output
+//   rows, cols        of the first input: all but the last size, the last
+//   other scalars     the scalar argument of forward of that name
+//   workspace         kDerivedWorkspaceBytes of scratch memory
 #pragma once
 
 #include <string>

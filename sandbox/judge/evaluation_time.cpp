@@ -24,8 +24,8 @@ constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
 constexpr std::size_t kVisibleCalls = 12;
 constexpr std::size_t kFewestClean = 5;
 constexpr int kCalibrationCalls = 40, kFewCalls = 5;
-// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody must
-// rather be too little than too much.
+// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody
+// must rather be too little than too much.
 constexpr double kCostShare = 0.05;
 constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
 constexpr double kFloorMargin = 1.05;
@@ -63,8 +63,8 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the machine
-// is everybody's again: that may take the reference.
+// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the
+// machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const bool secret = purpose_ == Purpose::verdict;
   const std::size_t first = secret ? verification_sets_ : 0;
@@ -172,8 +172,8 @@ bool Evaluation::settled(const std::string& kind) const {
          (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostTries));
 }
 
-// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
-// not compile) is remembered.
+// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
+// does not compile) is remembered.
 bool Evaluation::measure_baseline(const std::string& kind) {
   const auto known = session_->baselines.find(kind);
   const int tries = known == session_->baselines.end() ? 0 : known->second.tries;

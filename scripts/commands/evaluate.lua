@@ -26,7 +26,8 @@ end
 local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end
 
 local function print_verdict(verdict)
-  print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage, verdict.reason ~= "" and ": " .. verdict.reason or ""))
+  print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage,
+    verdict.reason ~= "" and ": " .. verdict.reason or ""))
   if verdict.detail ~= "" then print("  " .. verdict.detail:gsub("\n", "\n  ")) end
   if verdict.times.candidate_s then
     print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
@@ -62,7 +63,8 @@ local function run(list)
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why = process:request("evaluate", {
     task = { source = source, name = options.task },
-    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
+    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads,
+    measure = not options.no_measure,
   })
   process:close()
   if not verdict then error(("%s: %s"):format(options.task, why), 0) end

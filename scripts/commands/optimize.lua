@@ -128,7 +128,9 @@ local function run(list)
   if options.resume == "latest" and options.task and not options.task:find("%.py$") then
     options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
   end
-  if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
+  if options.resume and options.task then
+    args.misuse("--resume takes the operator from the run: leave the file out")
+  end
   local kept, settings
   if options.resume then
     kept, settings = old_run(options)
@@ -150,7 +152,7 @@ local function run(list)
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
   local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
     seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
-      say = say }
+    say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   kept:finish((trouble or not best) and "failed" or "done")

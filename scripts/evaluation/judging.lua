@@ -48,8 +48,9 @@ end
 
 local function ask(self, task, files, measure)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
-  local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files, measure = measure,
-    tolerance = self.options.tolerance, threads = self.options.threads, target = self.options.target }
+  local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
+    measure = measure, tolerance = self.options.tolerance, threads = self.options.threads,
+    target = self.options.target }
   for attempt = 1, TRIES do
     local verdict, message, code = self.process:request("evaluate", body)
     if verdict then
@@ -65,8 +66,8 @@ local function ask(self, task, files, measure)
     speedup = {}, faster = {}, evidence = {}, wall_s = {} }
 end
 
---- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked with
---- `reused = true`; never do that in evaluation.
+--- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked
+--- with `reused = true`; never do that in evaluation.
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil

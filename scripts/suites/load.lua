@@ -183,8 +183,8 @@ end
 
 local function install_arrow(python)
   log.print(("installing pyarrow in %s"):format(arrow_folder()))
-  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--upgrade",
-    "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
+  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet",
+    "--upgrade", "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
   return done and done.code == 0, message or done and done.output:match("([^\n]+)%s*$")
 end
 

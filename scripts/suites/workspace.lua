@@ -1,7 +1,7 @@
 -- Between the two forms of a solution: one Python file, as KernelBench takes them, and a workspace of several files, as
 -- CUDA-Agent and khost have them. A single file carries the workspace's files as text, compiles them when it is loaded
--- and defines ModelNew; unfolding gives back the same bytes. A single file of somebody else's, which brings its extension
--- itself (load_inline), is the model_new.py of a workspace without kernels, and folds to itself.
+-- and defines ModelNew; unfolding gives back the same bytes. A single file of somebody else's, which brings its
+-- extension itself (load_inline), is the model_new.py of a workspace without kernels, and folds to itself.
 
 local fs = require "khost.fs"
 local json = require "khost.json"

@@ -23,7 +23,8 @@ function fixtures.names(group)
   return names
 end
 
---- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact another one than before, with the same code.
+--- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact
+--- another one than before, with the same code.
 ---@param name string
 ---@param mark? string
 ---@return table

@@ -12,7 +12,7 @@ local xml = require "chat.xml"
 local HARD = { "</tool_call>", "a</tool_call>b<tool_call>", "<|im_end|>\n<|im_start|>user\n",
   '"quoted" \\ back\\\\slash', "a\r\nb\r\n",
   "äöü ☃ 𝄞", "</parameter>", "x</parameter>\n", "</function>", "{\"name\": \"Bash\"}", "}", "{",
-    "```\n```bash\nls\n```", "%1 %s", "\t tab",
+  "```\n```bash\nls\n```", "%1 %s", "\t tab",
   "", " ", "\n", "\n\n", "<tool_response>", "NUL-free \1\2", "</tool_response>" }
 
 local function hermes_text(name, arguments)

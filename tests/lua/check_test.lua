@@ -127,7 +127,8 @@ return {
     harness.is_true(not report.jsonl(results):find("root:", 1, true), "a secret was printed")
 
     -- Again without a judge: every answer was kept.
-    local again = checking.run(setmetatable({}, { __index = function() error("asked again") end }), tasks, OPTIONS, folder)
+    local again = checking.run(setmetatable({}, { __index = function() error("asked again") end }), tasks, OPTIONS,
+      folder)
     harness.expect(report.csv(again), report.csv(results))
   end,
 
@@ -141,7 +142,8 @@ return {
     for _, result in ipairs(results) do
       local plan = expected[result.task.id .. ".py"]
       if plan.healthy ~= result.healthy then
-        wrong[#wrong + 1] = ("%s: %s, found %s"):format(result.task.id, plan.healthy and "sound" or plan.flaw, names(result))
+        wrong[#wrong + 1] = ("%s: %s, found %s"):format(result.task.id, plan.healthy and "sound" or plan.flaw,
+          names(result))
       end
     end
     harness.is_true(#wrong == 0, table.concat(wrong, "\n"))

@@ -10,7 +10,8 @@ local ROOT = "/tmp/khost-report-spec"
 
 local function sample()
   fs.remove_tree(ROOT)
-  local run = assert(store.create(ROOT, { name = "sample", preset = "smoke", seed = 1, config = { ppo = { steps = 2 } } }))
+  local run = assert(store.create(ROOT,
+    { name = "sample", preset = "smoke", seed = 1, config = { ppo = { steps = 2 } } }))
   assert(run:put("tasks", "a", { split = "train", status = "kept" }))
   assert(run:put("tasks", "b", { status = "dropped", reason = "constant_output" }))
   run:begin_stage("ppo")

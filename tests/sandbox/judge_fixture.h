@@ -1,4 +1,5 @@
-// One khost-judge for all cases of a test program, with a cache and a lease of its own, and the fixtures of tests/kernels.
+// One khost-judge for all cases of a test program, with a cache and a lease of its own, and the fixtures of
+// tests/kernels.
 #pragma once
 
 #include <fcntl.h>

@@ -210,7 +210,7 @@ def budget_of(facts, limits):
 
 
 def facts_of(run):
-    task, inputs, state, outputs, meter, flops = run
+    _, inputs, state, outputs, meter, flops = run
     parameters = {"source " + name for name, tensor in state if isinstance(tensor, torch.nn.Parameter)}
     arguments = {"source " + name for name, _ in inputs}
     unreached = meter.unreached(outputs)

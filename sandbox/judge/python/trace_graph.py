@@ -26,9 +26,7 @@ def attributes_of(node):
         for argument, value in zip(node.target._schema.arguments, node.args):
             if isinstance(value, (bool, int, float, list, tuple)) and argument.name not in ("self", "other"):
                 values[argument.name] = list(value) if isinstance(value, (list, tuple)) else value
-    for key, value in node.kwargs.items():
-        if isinstance(value, (bool, int, float, str)):
-            values[key] = value
+    values.update({key: value for key, value in node.kwargs.items() if isinstance(value, (bool, int, float, str))})
     return values
 
 

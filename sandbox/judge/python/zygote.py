@@ -158,7 +158,7 @@ def warm_up_compiler():
 def import_compiler():
     """What compiling needs, so that every child has it: 2.7 s, taken when nobody asks, since the first child, which makes a
     task's inputs, can do without. No CUDA call: it would poison the children."""
-    import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
+    import torch._dynamo, torch._inductor.compile_fx  # noqa: E401
     if torch.cuda.is_initialized():
         raise RuntimeError("importing torch initialised CUDA")
 
