@@ -242,6 +242,8 @@ class FaultTest(unittest.TestCase):
     def test_calls_that_differ(self):
         self.fault(HEAD + model("return x + torch.rand_like(x)") + INPUT, "not_deterministic")
         self.fault(HEAD + model("self.calls += 1\nreturn x * self.calls", "self.calls = 0") + INPUT, "stateful")
+        self.fault(HEAD + model("self.sum += x\nreturn self.sum", "self.register_buffer('sum', torch.zeros(16, 8))") + INPUT,
+                   "stateful")
 
     def test_not_a_number(self):
         self.fault(HEAD + model("return torch.log(x)") + INPUT, "returns_nan", "of 128 elements of output 0")

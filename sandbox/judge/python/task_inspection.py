@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from manifest import Layout, difference, has_scalar, leaves
+from manifest import Layout, difference, has_scalar, leaves, with_tensors
 from task_file import Task, TaskFault, call, fresh, seed_all, state_of
 
 LARGE = 1 << 28  # bytes of a set: a task beyond it is called twice and not drawn or constructed again, which would take minutes
@@ -40,7 +40,7 @@ def inspect_task(task, seed, live=False, draw=None):
     inputs = laid_out("get_inputs", lambda: Layout(plain(values), task.names(values)))
     given = fresh(values)
     seed_all(seed)
-    value = call(model, given)
+    value = with_tensors(call(model, given), torch.clone)  # a later call may write into what Model keeps and returns
     outputs = laid_out("forward", lambda: Layout(value, contiguous=True))
     check_value(value)
     seen = Inspected(model, values, value, (inputs, laid_out("Model", lambda: Layout(state_of(model))), outputs),
