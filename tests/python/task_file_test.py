@@ -172,6 +172,18 @@ class JudgedTest(unittest.TestCase):
         self.sound(HEAD + model("return torch.linalg.cholesky(x)") +
                    "def get_inputs():\n    a = torch.randn(4, 8, 8)\n    return [a @ a.transpose(1, 2) + 8 * torch.eye(8)]\n")
 
+    def test_what_fake_tensors_cannot_do_is_no_fault(self):
+        for body, init in (("return torch.from_numpy(x.numpy() * 2)", ""), ("return torch.sparse.mm(x.to_sparse(), x.t())", ""),
+                           ("return self.part(x)", "self.part = torch.jit.trace(nn.Linear(8, 8), torch.randn(16, 8))"),
+                           ("return self.part(x.half())", "self.part = nn.Linear(8, 8).half()")):
+            self.sound(HEAD + model(body, init) + INPUT)
+        self.sound(HEAD + "class Model(torch.jit.ScriptModule):\n    @torch.jit.script_method\n    def forward(self, x):\n"
+                   "        return x * 2\n" + INPUT)
+
+    def test_numbers_of_numpy(self):
+        self.sound("import numpy\n" + HEAD + model("return x * float(scale)", arguments="x, scale") +
+                   "def get_inputs():\n    return [torch.randn(8, 4), numpy.float32(2)]\n")
+
     def test_inputs_that_carry_gradients(self):
         self.sound(HEAD + model("return x * 2") + "def get_inputs():\n    return [torch.randn(8, 4, requires_grad=True) * 2]\n")
 

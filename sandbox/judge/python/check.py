@@ -88,6 +88,7 @@ class NoOps(TorchDispatchMode):
         first = args[0] if args else None
         if name not in PASSIVE and isinstance(result, torch.Tensor) and isinstance(first, torch.Tensor) and \
                 result is not first and result.shape == first.shape and result.dtype == first.dtype and \
+                result.layout == first.layout == torch.strided and \
                 result.is_floating_point() and result.numel() > 0 and torch.equal(result, first) and \
                 is_the_task_s_own(name):
             self.found.append(name)

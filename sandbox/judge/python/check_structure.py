@@ -277,13 +277,24 @@ def structure(source, limits):
         if facts is None:
             return {"dry_run": f"{error}"[:300], "arguments": names}
         return {**facts, "arguments": names}
-    except UNSUPPORTED as error:
+    except TooManyOperators:
+        raise
+    except Exception as error:
+        if not isinstance(error, UNSUPPORTED):
+            run_for_real(source)
         return {"dry_run": f"{type(error).__name__}: {error}"[:300], "arguments": names}
     facts["arguments"] = names
     facts["too_large"] = budget_of(facts, limits) > 1
     if facts["too_large"]:
         facts["shrink"] = shrink_for(source, facts, limits)
     return facts
+
+
+def run_for_real(source):
+    """Raises what the task itself raises: not all that a task may do can be done with fake tensors."""
+    task = Task(source)
+    with torch.no_grad():
+        call(task.model(1), task.inputs(2))
 
 
 def names_of(source):

@@ -37,6 +37,8 @@ class Layout:
             return {"kind": "none"}
         if isinstance(value, (bool, int, float, str)):
             return scalar_node(value)
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():  # a number of numpy's
+            return self.node(value.item())
         if isinstance(value, dict):
             return {"kind": "dict", "items": [{**self.node(item), **named_key(key)} for key, item in value.items()]}
         if isinstance(value, (tuple, list)):

@@ -80,7 +80,8 @@ class Task:
         model = self.module.Model
         if not (inspect.isclass(model) and issubclass(model, torch.nn.Module)):
             raise TaskFault("does_not_load", "Model is no torch.nn.Module")
-        if getattr(model, "forward", None) in (None, getattr(torch.nn.Module, "forward", None)):
+        scripted = issubclass(model, torch.jit.ScriptModule)  # whose class has no forward, but its objects
+        if not scripted and getattr(model, "forward", None) in (None, torch.nn.Module.forward):
             raise TaskFault("does_not_load", "Model defines no forward")
 
     def drawn(self, make, seed):
@@ -133,7 +134,7 @@ class Task:
         """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""
         try:
             parameters = list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
-        except (TypeError, ValueError):  # a method of TorchScript
+        except (AttributeError, TypeError, ValueError):  # a method of TorchScript
             return []
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         more = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
