@@ -3,6 +3,7 @@
 -- trajectory counts.
 
 local args = require "lib.args"
+local beneath = require "lib.beneath"
 local expert = require "policies.expert"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
@@ -151,9 +152,13 @@ local function solution_of(folder, task)
   for _, id in ipairs { task.id, task.name } do
     local place = folder .. "/" .. id
     if fs.exists(place) == "folder" then
-      return workspace.read(place)
+      local files, message = workspace.read(place)
+      return files or error(message, 0)
     end
-    local text = fs.read(place .. ".py")
+    local text, message = beneath.read(folder, id .. ".py")
+    if message then
+      error(message, 0)
+    end
     if text then
       return workspace.unfold(text)
     end

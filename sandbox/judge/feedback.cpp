@@ -16,6 +16,10 @@ std::string line(const char* format, auto... values) {
 }  // namespace
 
 Json Evaluation::answer() {
+  if (session_ && (verdict_.status == "wrong" || verdict_.status == "crash")) {
+    const std::string note = sandbox::strides_note(session_->layouts().inputs);
+    verdict_.detail += note.empty() ? "" : (verdict_.detail.empty() ? "" : "\n") + ("inputs: " + note);
+  }
   const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
   return answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
 }

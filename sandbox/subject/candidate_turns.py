@@ -70,7 +70,7 @@ class Report:
 
 def adopt(model, state):
     """The judge's memory under the parameters and buffers of the same name and shape."""
-    wrong = []
+    wrong, persistent = [], set(model.state_dict(keep_vars=True))
     for prefix, module in model.named_modules():
         for table in (module._parameters, module._buffers):
             for key, old in list(table.items()):
@@ -79,6 +79,8 @@ def adopt(model, state):
                     continue
                 new = state[name]
                 if new.shape != old.shape or new.dtype != old.dtype:
+                    if name not in persistent:
+                        continue  # a buffer of ModelNew's own
                     wrong.append(f"{name} is {tuple(old.shape)} {old.dtype}, in Model {tuple(new.shape)} {new.dtype}")
                     continue
                 table[key] = torch.nn.Parameter(new, requires_grad=False) if table is module._parameters else new

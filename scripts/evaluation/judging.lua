@@ -1,5 +1,6 @@
 -- Verdicts for a run: one judge, and in training one judgement for each distinct candidate of a task.
 
+local checking = require "suites.checking"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
@@ -152,11 +153,26 @@ function Judging:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
+--- What the filter asks of a task. Its eager time is that of the target: on a GPU the check measures it, alone.
 ---@async
 ---@param task {source: string}
 ---@return table|nil facts, string? message, string? code
 function Judging:admit(task)
-  return self.process:request("admit", { task = { source = task.source } })
+  local facts, message, code = self.process:request("admit", { task = { source = task.source } })
+  if not facts or self.options.target ~= "cuda" then
+    return facts, message, code
+  end
+  local options = { target = "cuda", stages = { "structure", "run" }, timeout_s = checking.DEFAULTS.timeout_s }
+  for name, value in pairs(checking.CUDA) do
+    options[name] = value
+  end
+  local checked = checking.facts(self.process, task.source, options)
+  if not checked.run or not checked.run.eager_s then
+    local failure = checked.failure or { message = checked.run and checked.run.text, code = "bad_task" }
+    return nil, failure.message or "the task could not be measured on the GPU", failure.code or "bad_task"
+  end
+  facts.eager_s = checked.run.eager_s
+  return facts
 end
 
 ---@return {asked: integer, reused: integer, seconds: number}

@@ -46,7 +46,15 @@ def trace(source):
     """{"inputs": facts, "nodes", "output": names, "text"} of a task's source."""
     task = Task(source)
     model = task.model(0)
-    return graph_of(model, list(task.inputs(0)), task.names())
+    return graph_of(model, *positional(task, task.inputs(0)))
+
+
+def positional(task, values):
+    """Inputs and their names, in order."""
+    if not isinstance(values, dict):
+        return list(values), task.names(values)
+    names = [name for name in task.names() if name in values]
+    return [values[name] for name in names], names
 
 
 def graph_of(model, inputs, names):

@@ -6,6 +6,7 @@ four bytes of length, then JSON; descriptors come with the length."""
 
 import ctypes
 import json
+import math
 import mmap
 import os
 import select
@@ -46,8 +47,24 @@ def receive(channel):
 
 
 def send(channel, answer):
-    body = json.dumps(answer).encode()
+    body = as_json(answer).encode()
     channel.sendall(struct.pack("<I", len(body)) + body)
+
+
+def as_json(answer):
+    """JSON has no NaN and no infinities, and its readers refuse them: an answer that holds one is an error that names it."""
+    try:
+        return json.dumps(answer, allow_nan=False)
+    except ValueError:
+        return json.dumps({"error": f"the answer's {not_finite_in(answer, '')}, for which JSON has no form"})
+
+
+def not_finite_in(value, place):
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}"
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    found = (not_finite_in(item, f"{place}.{key}" if place else str(key)) for key, item in items)
+    return next((text for text in found if text), "")
 
 
 def map_fd(fd):
@@ -68,7 +85,8 @@ def error_of(error):
             line = trace.tb_lineno
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
-    return {"error": f"{where}{type(error).__name__}: {error}"[:2000], "wants_room": wants_room(error),
+    kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
+    return {"error": f"{where}{kind}{error}"[:2000], "wants_room": wants_room(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
