@@ -9,7 +9,6 @@
 
 #include <filesystem>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -141,17 +140,6 @@ inline Json fixture(const std::string& name) {
     }
   }
   return {{"task", {{"source", read_text(folder / "model.py")}, {"name", name}}}, {"files", files}};
-}
-
-inline std::vector<std::string> fixtures_of(const std::string& group) {
-  std::set<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(JudgeProcess::root()) / "tests/kernels" / group)) {
-    if (std::filesystem::exists(entry.path() / "expected.json")) {
-      names.insert(group + "/" + entry.path().filename().string());
-    }
-  }
-  return {names.begin(), names.end()};
 }
 
 }  // namespace khost::sandbox::test
