@@ -71,7 +71,7 @@ class JudgeProcess {
   int send(const std::string& kind, Json body) {
     body["id"] = ++last_id_;
     body["kind"] = kind;
-    const std::string text = body.dump();
+    const std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);  // files may hold any bytes
     const auto size = static_cast<std::uint32_t>(text.size());
     put(&size, 4);
     put(text.data(), text.size());
