@@ -21,7 +21,7 @@ __device__ float over_block(float mine, Combine combine) {
   return all;
 }
 
-inline __global__ void softmax_rows(const float* x, float* out, int64_t cols) {
+__global__ void softmax_rows(const float* x, float* out, int64_t cols) {
   const float* in = x + blockIdx.x * cols;
   float* to = out + blockIdx.x * cols;
   float most = -INFINITY;
