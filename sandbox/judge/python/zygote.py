@@ -27,7 +27,7 @@ if CANDIDATE:
     ctypes.CDLL(sys.argv[sys.argv.index("--candidate") + 1], ctypes.RTLD_GLOBAL)
 
 PR_SET_THP_DISABLE = 41
-if "--cuda" not in sys.argv:
+if "--compile" in sys.argv:
     # A candidate's outputs and inputs are shared memory, which has small pages nearly everywhere: so has a baseline's heap.
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
