@@ -27,6 +27,11 @@ if CANDIDATE:
     # Its allocations stand before those of the CUDA runtime that torch brings (sandbox/subject/cuda_arena.cpp).
     ctypes.CDLL(sys.argv[sys.argv.index("--candidate") + 1], ctypes.RTLD_GLOBAL)
 
+PR_SET_THP_DISABLE = 41
+if "--compile" in sys.argv:
+    # A candidate's outputs and inputs are shared memory, which has small pages nearly everywhere: so has a baseline's heap.
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
 import torch  # noqa: E402
 
 from room import wants_room  # noqa: E402
