@@ -15,6 +15,7 @@
 #include <map>
 #include <thread>
 
+#include "host/base/json.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
 #include "sandbox/quiet.h"
