@@ -13,6 +13,7 @@
 #include <map>
 #include <thread>
 
+#include "host/base/json.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
 #include "host/process.h"

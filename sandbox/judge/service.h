@@ -10,15 +10,12 @@
 
 #include "host/base/lease.h"
 #include "sandbox/judge/check.h"
+#include "sandbox/judge/gpu_target.h"
 #include "sandbox/judge/keyed_mutex.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
 
 namespace khost::judge {
-
-namespace gpu {
-class Gpu;
-}
 
 // What a window costs by itself, measured with subjects that do nothing, while no candidate is alive.
 struct Cost {
@@ -61,7 +58,7 @@ class Service {
   Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu = nullptr);
   Result<Zygote*> device_checks(Slot& slot);
   Result<Json> check_task(const Json& request);
-  std::shared_ptr<gpu::Gpu> device();
+  Result<std::shared_ptr<GpuTarget>> gpu();
   // Starts what timing will need beside the first build and verification.
   void warm_up();
   PythonPlace place_;
@@ -90,7 +87,8 @@ class Service {
   std::map<std::string, Measured> measured_;  // by the hash of a task
   KeyedMutex opening_;                        // of the hash of a task
   Cost cost_;                                 // under timing_
-  std::shared_ptr<gpu::Gpu> gpu_;             // made by the first request for target cuda; under zygotes_
+  std::mutex opening_gpu_;
+  std::shared_ptr<GpuTarget> gpu_;  // made by the first request for target cuda; under opening_gpu_
 };
 
 }  // namespace khost::judge
