@@ -17,6 +17,9 @@ REDUCTIONS = {"sum", "mean", "var", "std", "amax", "amin", "max", "min", "prod",
               "linalg_vector_norm", "var_mean", "std_mean", "argmax", "argmin"}
 # Products: (place of the operand whose last axis is contracted).
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "dot": 0, "addmv": 1, "linear": 0}
+SAME_SHAPE = {"native_group_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "_batch_norm_impl_index",
+              "cumsum", "cumprod", "tril", "triu", "flip", "roll", "sort", "logcumsumexp", "cudnn_batch_norm",
+              "native_batch_norm_legit", "_scaled_dot_product_flash_attention_for_cpu", "glu_backward"}
 NORMALISED = {"_softmax", "_log_softmax", "native_layer_norm", "_fused_rms_norm"}
 LEAST_AXIS = 16
 
@@ -72,19 +75,19 @@ class Changing(TorchDispatchMode):
 
 
 def shape_of_result(func, args, kwargs, name):
-    """The shape that an operator would return, without its work where broadcasting tells it."""
+    """The shape that an operator is expected to return: what is left out must have that of the result, which
+    `left_out` makes sure of."""
     first = floats(args)[0]
     if name in NORMALISED or func._schema.is_mutable and isinstance(args[0], torch.Tensor):
         return first.shape
     if name in REDUCTIONS or name in PRODUCTS and name not in ("mm", "bmm"):
         return None
+    if name in SAME_SHAPE or all(f.shape == first.shape for f in floats(args)):
+        return first.shape
     try:
-        with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as fake:
-            made = [fake.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args]
-            result = first_tensor(func(*made, **kwargs))
-    except Exception:
+        return torch.broadcast_shapes(*[f.shape for f in floats(args)])
+    except RuntimeError:
         return None
-    return result.shape if result is not None and result.is_floating_point() else None
 
 
 def left_out(func, args, kwargs, kept):
@@ -92,6 +95,8 @@ def left_out(func, args, kwargs, kept):
         return args[0] if kept is args[0] else args[0].copy_(kept)
     result = func(*args, **kwargs)
     like = first_tensor(result)
+    if like is None or like.shape != kept.shape:
+        raise ValueError("the result has another shape")
     kept = kept.to(like.dtype).clone()
     return kept if isinstance(result, torch.Tensor) else type(result)([kept, *result[1:]])
 
@@ -131,15 +136,14 @@ def with_half(args, place, axes, name):
 
 def changes(model, values):
     """Names of the changes that the model's operators allow, in the order in which they run."""
-    with Changing() as mode:
-        run(model, values)
+    mode = Changing()
+    run(model, values, mode)
     return mode.found
 
 
 def changed(model, values, which):
     """What the model returns with one change; None where it then does not run."""
     try:
-        with Changing(which):
-            return run(model, values)
+        return run(model, values, Changing(which))
     except Exception:
         return None

@@ -18,7 +18,7 @@ from task_file import seed_all
 from tolerance import FloatMeasure, Rule, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
-MOST_ELEMENTS = 1 << 22  # of all outputs, up to which a third sample is drawn
+MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
 WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by many roundings
 AMBIGUOUS = 0.01        # undecided elements of an integer output, beyond which no answer can be called wrong
 WIDE_STEP = 64
@@ -192,10 +192,10 @@ class Calibration:
         measures = self.measures(kind)
         samples = self.samples[kind]
         rules = [Rule(measure, x.numel()) for measure, x in zip(measures, samples[0].expected)]
-        verdicts = bank.Verdicts(rules)
+        verdicts = bank.Verdicts(rules, samples[0])
         earlier = samples[1:] or self.samples["drawn"]
         for answer in bank.answers(samples[0], earlier, self.exact[kind], constant):
-            verdicts.add(answer, samples[0])
+            verdicts.add(answer)
         for place in range(len(rules)):
             drawn = self.verdicts.get("drawn")
             verdicts.choose(place, [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else ())

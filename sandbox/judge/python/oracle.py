@@ -3,6 +3,7 @@
 `InDouble` widens every floating dtype that an operator is given, so a model that casts to bfloat16 or half by itself has
 an oracle too. What the task's author wrote is run as it stands; only its precision changes."""
 
+import contextlib
 import copy
 
 import torch
@@ -65,9 +66,11 @@ def mapped_tensors(value, change):
     return value
 
 
-def run(model, values):
-    """The output tensors of a first call: neither the model nor the inputs are changed by it."""
-    return [leaf.detach() for leaf in leaves(call(copy.deepcopy(model), copy.deepcopy(values)))]
+def run(model, values, mode=None):
+    """The output tensors of a first call, under a dispatch mode: neither the model nor the inputs are changed by it."""
+    model, values = copy.deepcopy(model), copy.deepcopy(values)
+    with mode or contextlib.nullcontext():
+        return [leaf.detach() for leaf in leaves(call(model, values))]
 
 
 def run_in_double(model, values, move=None):
@@ -124,7 +127,7 @@ class Scattered:
     def __call__(self, wide, own):
         if own.numel() == 0 or integral(own):
             return wide
-        return within(wide * (1 + self.u * self.signs(wide).double()), wide)
+        return within(self.signs(wide).double().mul_(self.u).add_(1).mul_(wide), wide)
 
 
 class Coherent:
@@ -156,9 +159,12 @@ class Stepped:
 
 
 def within(moved, original):
-    finite = original[torch.isfinite(original)]
-    if finite.numel() == 0:
+    """`moved` within the range of the original's finite elements; what is not finite stays."""
+    low, high = original.aminmax()
+    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+        return moved.clamp_(low, high)
+    sound = torch.isfinite(original)
+    if not bool(sound.any()):
         return original
-    moved = torch.where(torch.isfinite(original), moved, original)
-    low, high = finite.min(), finite.max()
-    return torch.where(torch.isfinite(original), moved.clamp(low, high), original)
+    low, high = original[sound].aminmax()
+    return torch.where(sound, moved.clamp(low, high), original)

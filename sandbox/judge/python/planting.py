@@ -2,6 +2,8 @@
 right there too. Planting keeps what a task may count on: a tensor whose values have structure is left alone, exact zeros
 stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
 
+import math
+
 import torch
 
 from manifest import leaves
@@ -14,7 +16,8 @@ LOOKED_AT = 1 << 16
 
 def integral(tensor):
     """Whether a float tensor holds whole numbers only: labels, counts, masks. They are never moved or planted in."""
-    return bool((tensor == tensor.round()).all())
+    flat = tensor.reshape(-1)
+    return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
 
 
 def structure(tensor):
@@ -23,20 +26,21 @@ def structure(tensor):
         return "fewer than 64 elements"
     if not dense(tensor):
         return "elements share memory"
-    finite = tensor[torch.isfinite(tensor)]
-    if finite.numel() < SMALLEST:
-        return "hardly a finite element"
+    low, high = (float(x) for x in tensor.aminmax())
+    finite = tensor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = tensor[torch.isfinite(tensor)]
+        if finite.numel() < SMALLEST:
+            return "hardly a finite element"
+        low, high = (float(x) for x in finite.aminmax())
     if integral(finite):
         return "whole numbers"
-    if finite.unique().numel() <= FEW:
+    if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
         return "few different values"
-    low, high = float(finite.min()), float(finite.max())
-    if low >= 0 and high <= 1:
-        return "all in [0, 1]"
-    if low > 0 or high < 0:
-        return "all of one sign"
-    if low >= 0 and bool((finite == 0).any()) or high <= 0:
-        return "none below zero" if low >= 0 else "none above zero"
+    if low >= 0:
+        return "all in [0, 1]" if high <= 1 else "none below zero"
+    if high <= 0:
+        return "none above zero"
     if sorted_rows(tensor):
         return "sorted"
     if symmetric(tensor):
@@ -55,6 +59,10 @@ def dense(tensor):
 
 def sorted_rows(tensor):
     if tensor.dim() == 0 or tensor.shape[-1] < 3:
+        return False
+    head = tensor.reshape(-1, tensor.shape[-1])[:1, :LOOKED_AT]
+    steps = head[:, 1:] - head[:, :-1]
+    if not (bool((steps >= 0).all()) or bool((steps <= 0).all())):
         return False
     steps = tensor[..., 1:] - tensor[..., :-1]
     return bool((steps >= 0).all()) or bool((steps <= 0).all())

@@ -7,6 +7,7 @@ bound so comes from its own neighbourhood, never from the largest elements of th
 rule with its reasons and its figures."""
 
 import math
+import secrets
 
 import torch
 
@@ -21,7 +22,10 @@ STEPS = {"full": (64, 32, 16, 8), "reduced": (4, 2)}
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
-PIECE = 1 << 22      # elements that are looked at at once
+PIECE = 1 << 22      # elements whose octaves are found at once
+LOOKED_AT = 1 << 19  # elements of an output whose errors are looked at, at most
+PROBED = 1 << 17     # elements by which an answer of the bank is judged
+RARE = 1 << 10       # an octave with fewer elements among those is looked at as a whole
 ULPS = {torch.float32: 2.0, torch.float64: 2.0, torch.float16: 1.0, torch.bfloat16: 1.0}
 # Of the output's dtype: bits of the fraction, smallest normal exponent.
 FORMATS = {torch.float32: (23, -126), torch.float64: (52, -1022), torch.float16: (10, -14), torch.bfloat16: (7, -126)}
@@ -29,11 +33,26 @@ LOWEST, HIGHEST = -360, 300  # powers of two between which an error is binned, b
 BINS = 4 * (HIGHEST - LOWEST) + 1
 
 
-def pieces(*tensors):
-    """Tensors of one shape, flat, piece by piece."""
-    flat = [t.reshape(-1) for t in tensors]
-    for at in range(0, flat[0].numel(), PIECE):
-        yield [t[at:at + PIECE] for t in flat]
+def places(values, most=LOOKED_AT):
+    """Indices of the elements that are looked at: all of a small output; of a large one, one at random of each run of
+    elements of equal length, and all elements of octaves that are rare."""
+    count = values.numel()
+    if count <= most:
+        return torch.arange(count, device=values.device)
+    start = torch.arange(most, device=values.device, dtype=torch.float64)
+    chosen = ((start + torch.rand(most, device=values.device, dtype=torch.float64, generator=generator_on(
+        values.device))) * (count / most)).long().clamp_(max=count - 1)
+    if not values.is_floating_point():
+        return chosen
+    flat, seen = values.reshape(-1), torch.bincount(octaves(values.reshape(-1)[chosen]), minlength=OCTAVES)
+    rare = seen <= RARE
+    extra = [torch.nonzero(rare[octaves(flat[at:at + PIECE])]).reshape(-1) + at for at in range(0, count, PIECE)]
+    return torch.cat([chosen, *extra]).unique()
+
+
+def generator_on(device):
+    """Randomness of the judge's own: a task may have seeded torch's."""
+    return torch.Generator(device=device).manual_seed(secrets.randbits(62))
 
 
 def octaves(values):
@@ -105,31 +124,37 @@ class FloatMeasure:
     def add(self, expected, exact, moved, wide=None):
         """`exact` None: no oracle, the distances are from `expected`, and half a step of the reference is its own."""
         self.elements += expected.numel()
-        runs = [expected if exact is None else exact, *moved] + ([wide] if wide is not None else [])
-        for piece in pieces(expected, *runs):
-            ours, double, others = piece[0], piece[1].double(), piece[2:2 + len(moved)]
-            octave = octaves(ours)
-            own = (ours.double() - double).abs()
-            if exact is None:
-                own = torch.exp2(octave.double() - 128) * torch.finfo(self.dtype).eps
-            sound = torch.isfinite(ours) & torch.isfinite(double)
-            conditioned = torch.zeros_like(own)
-            for other in others:
-                distance = (other.double() - double).abs()
-                conditioned = torch.maximum(conditioned, torch.where(torch.isfinite(distance), distance, 0.0))
-            octave, own, conditioned, size = octave[sound], own[sound], conditioned[sound], ours[sound].abs().double()
-            every = torch.maximum(own, conditioned)
-            self.every.add(octave, every)
-            self.own.add(octave, own)
-            self.moved.add(octave, conditioned)
-            if every.numel():
-                held = size > 0
-                ratio = torch.where(held, every / torch.where(held, size, 1.0), float("inf"))
-                self.relative = max(self.relative, float(ratio.max()))
-            if wide is not None:
-                far = (piece[-1].double() - double).abs()[sound]
-                self.wide = self.wide or Histogram()
-                self.wide.add(octave[torch.isfinite(far)], far[torch.isfinite(far)])
+        where = places(expected)
+
+        def seen(values):
+            return values.reshape(-1)[where].double()
+
+        narrow = expected.reshape(-1)[where]
+        octave, ours = octaves(narrow), narrow.double()
+        double = ours if exact is None else seen(exact)
+        own = (ours - double).abs()
+        if exact is None:
+            own = torch.exp2(octave.double() - 128) * torch.finfo(self.dtype).eps
+        sound = torch.isfinite(ours) & torch.isfinite(double)
+        conditioned = torch.zeros_like(own)
+        for other in moved:
+            distance = (seen(other) - double).abs()
+            conditioned = torch.maximum(conditioned, torch.where(torch.isfinite(distance), distance, 0.0))
+        far = None if wide is None else (seen(wide) - double).abs()
+        if not bool(sound.all()):
+            octave, own, conditioned, ours = octave[sound], own[sound], conditioned[sound], ours[sound]
+            far = None if far is None else far[sound]
+        every = torch.maximum(own, conditioned)
+        self.every.add(octave, every)
+        self.own.add(octave, own)
+        self.moved.add(octave, conditioned)
+        if every.numel():
+            size = ours.abs()
+            self.relative = max(self.relative, float(torch.where(size > 0, every / size, float("inf")).max()))
+        if far is not None:
+            self.wide = self.wide or Histogram()
+            held = torch.isfinite(far)
+            self.wide.add(octave[held], far[held])
 
     def precision(self):
         """`reduced` where the reference's own error is far larger than what rounded inputs explain."""
@@ -231,43 +256,12 @@ class Rule:
                        for k in self.steps]
         self.k = self.steps[0]
 
-    def counts(self, answer, expected):
-        """For each K, how many elements of the answer are wrong."""
-        if answer.shape != expected.shape:
-            return [expected.numel()] * len(self.steps)
-        if self.exact:
-            return [int((answer.to(expected.dtype) != expected).sum())] * len(self.steps)
-        tables = [self.bounds_of(k).to(expected.device) for k in self.steps]
-        counts = [0] * len(self.steps)
-        for got, wanted in pieces(answer, expected):
-            octave, got = octaves(wanted), got.to(wanted.dtype)
-            differ = ~((got == wanted) | (torch.isnan(got) & torch.isnan(wanted)))
-            distance = (got.double() - wanted.double()).abs()
-            for place, table in enumerate(tables):
-                within = distance <= table[octave]
-                counts[place] += int((differ & ~(within & torch.isfinite(wanted))).sum())
-        return counts
+    def probe(self, expected):
+        """The elements of one expected output by which answers are judged, and their bounds."""
+        return Probe(self, expected)
 
     def bounds_of(self, k):
         return self.measure.bounds(self.q, k) + self.measure.ulps * ulp_of_octaves(self.measure.dtype)
-
-    def rejects(self, counts):
-        """For each K, whether an answer with these counts is refused."""
-        return [count > allowed(share, self.elements) for count, share in zip(counts, self.shares)]
-
-    def moves(self, answer, expected, times):
-        """Share of the elements that an answer moves by more than `times` the error of their octave."""
-        if answer.shape != expected.shape or expected.numel() == 0:
-            return 1.0
-        if self.exact:
-            return float((answer.to(expected.dtype) != expected).double().mean())
-        table = self.bounds_of(times).to(expected.device)
-        far = 0
-        for got, wanted in pieces(answer, expected):
-            distance = (got.double() - wanted.double()).abs()
-            beyond = ~(distance <= table[octaves(wanted)]) & (got.to(wanted.dtype) != wanted)
-            far += int((beyond & torch.isfinite(wanted)).sum())
-        return far / expected.numel()
 
     def entry(self):
         """The judge's JSON (sandbox/judge/tolerance.h)."""
@@ -277,3 +271,45 @@ class Rule:
         place = self.steps.index(self.k)
         return {"rule": "table", "ulps": self.measure.ulps, "share": self.shares[place], "k": self.k,
                 "precision": self.precision, "bounds": self.measure.bounds(self.q, self.k).tolist()}
+
+
+class Probe:
+    """Judges answers to one expected output as the judge does, by at most PROBED of its elements."""
+
+    def __init__(self, rule, expected):
+        self.rule, self.shape = rule, expected.shape
+        self.where = places(expected, PROBED)
+        self.wanted = expected.reshape(-1)[self.where]
+        if not rule.exact:
+            self.octave = octaves(self.wanted)
+            self.finite = torch.isfinite(self.wanted)
+            self.doubled = self.wanted.double()
+
+    def beyond(self, answer, k):
+        """Which elements of an answer lie beyond the bound at K."""
+        got = answer.reshape(-1)[self.where].to(self.wanted.dtype)
+        differ = got != self.wanted
+        if self.rule.exact:
+            return differ
+        bounds = self.rule.bounds_of(k).to(got.device)[self.octave]
+        return differ & ~(((got.double() - self.doubled).abs() <= bounds) & self.finite)
+
+    def refusals(self, answer):
+        """For each K of the rule, whether the answer is refused. What the widest bound refuses, all others do."""
+        steps, count = self.rule.steps, self.where.numel()
+        if answer.shape != self.shape:
+            return [True] * len(steps)
+        found = []
+        for k, share in zip(steps, self.rule.shares):
+            if self.rule.exact and found or any(found) and share <= self.rule.shares[len(found) - 1]:
+                found.append(found[-1])
+            else:
+                found.append(int(self.beyond(answer, k).sum()) > allowed(share, count))
+        return found
+
+    def moved_share(self, answer, times):
+        """Share of the elements that an answer moves by more than `times` the error of their octave."""
+        if answer.shape != self.shape:
+            return 1.0
+        beyond = self.beyond(answer, times)
+        return float((beyond if self.rule.exact else beyond & self.finite).double().mean())
