@@ -6,12 +6,12 @@ line. The judge checks the plan against the compiled signatures afterwards; noth
 
     request  {"model_source", "model_new_source", "signatures": {name: "rfwfsl"}, "inputs": manifest, "state": manifest?}
     answer   the plan (sandbox/abi/plan.h), or {"error": {"reason", "message", "line"}} with one of the reasons
-             policy/torch_compute  a torch operator, or memory read that no launcher wrote
-             not_replayable        depends on values: .item(), tolist(), if on a tensor
-             policy/import         imports beyond torch, torch.nn, math, typing, cuda_extension
-             bad_call              arguments that do not fit the launcher
-             bad_state             a parameter or buffer that Model does not have
-             error                 any other exception, as Python words it
+             violation/torch_compute  a torch operator, or memory read that no launcher wrote
+             not_replayable           depends on values: .item(), tolist(), if on a tensor
+             violation/import         imports beyond torch, torch.nn, math, typing, cuda_extension
+             bad_call                 arguments that do not fit the launcher
+             bad_state                a parameter or buffer that Model does not have
+             error                    any other exception, as Python words it
 
 A forked child calls record(request) once; `python recorder.py` reads a request on stdin and writes the answer.
 """
@@ -140,7 +140,7 @@ class Recorder:
             self.refuse("bad_call", f"{place} is {DTYPES[letter]}, not {value.dtype}")
         entry = self.memory.of(value)
         if entry is None or (role == "r" and not entry["written"]):
-            self.refuse("policy/torch_compute", f"{place} reads memory that no launcher wrote: only inputs, the "
+            self.refuse("violation/torch_compute", f"{place} reads memory that no launcher wrote: only inputs, the "
                                                 "entries of the state dict and what a launcher wrote hold values")
         if role == "w":
             if entry["slot"] in ("input", "state"):
@@ -181,7 +181,7 @@ class Watch(TorchDispatchMode):
         if func in VALUE_READS:
             self.recorder.refuse("not_replayable", f"{name} looks at a tensor's value; the plan is the same for all "
                                                    "inputs")
-        self.recorder.refuse("policy/torch_compute", f"torch operator {name} computes; forward may make views, call "
+        self.recorder.refuse("violation/torch_compute", f"torch operator {name} computes; forward may make views, call "
                                                      "torch.empty and call launchers")
 
 
@@ -236,7 +236,7 @@ def output_tree(recorder, value, outputs):
         if entry is not None and entry["slot"] in ("input", "state"):
             recorder.refuse("bad_call", "forward returns an input or a weight as it is; let a launcher copy it")
         if entry is None or not entry["written"]:
-            recorder.refuse("policy/torch_compute", "forward returns memory that no launcher wrote")
+            recorder.refuse("violation/torch_compute", "forward returns memory that no launcher wrote")
         if entry["slot"] == "workspace":
             entry["slot"], entry["index"] = "output", len(outputs)
             outputs.append(entry["bytes"])

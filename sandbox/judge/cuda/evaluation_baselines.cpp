@@ -6,6 +6,7 @@
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {

@@ -7,6 +7,7 @@
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge::gpu {
 
@@ -252,15 +253,12 @@ Turn PythonCandidate::queued(const Batch& batch, std::size_t set, double timeout
   });
 }
 
-Candidate::Blame PythonCandidate::blame(const Window& window) const {
+Finding PythonCandidate::blame(const Window& window) const {
   if (window.status == kRefused) {
-    // "policy/torch_compute: model_new.py line 12: …"
-    const std::size_t colon = window.message.find(": ");
-    const std::string reason = window.message.substr(0, colon == std::string::npos ? 0 : colon);
-    const std::string text = colon == std::string::npos ? window.message : window.message.substr(colon + 2);
-    return reason.rfind("policy/", 0) == 0 ? Blame{"policy", reason.substr(7), text} : Blame{"crash", reason, text};
+    return blame_python(window.message);
   }
-  return window.status == kOtherOutputs ? Blame{"wrong", "shape", window.message} : Candidate::blame(window);
+  return window.status == kOtherOutputs ? Finding{Outcome::wrong, Reason::shape, window.message}
+                                        : Candidate::blame(window);
 }
 
 }  // namespace khost::judge::gpu

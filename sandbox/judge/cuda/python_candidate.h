@@ -30,7 +30,7 @@ class PythonCandidate final : public Candidate {
   Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance) override;
   Window direct(const Batch& batch, std::size_t set, double timeout_s) override;
   Turn queued(const Batch& batch, std::size_t set, double timeout_s) override;
-  Blame blame(const Window& window) const override;
+  Finding blame(const Window& window) const override;
   Call call_of(const Batch& batch, std::size_t set) const override;
 
  private:

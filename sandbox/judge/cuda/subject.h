@@ -14,6 +14,7 @@
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/session.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -36,10 +37,7 @@ class Candidate {
   virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
   virtual Turn queued(const Batch& batch, std::size_t set, double timeout_s);
   // What a status other than 0 of the set-up or of a call means for a verdict.
-  struct Blame {
-    std::string status, reason, text;
-  };
-  virtual Blame blame(const Window& window) const { return {"crash", "status", window.message}; }
+  virtual Finding blame(const Window& window) const { return {Outcome::crash, Reason::status, window.message}; }
   // The same without a session: nothing is poisoned or revealed but what `call` says.
   Window direct_again(double timeout_s) { return clock_->direct(timeout_s); }
   Turn queued_again(const Call& call, double timeout_s) { return clock_->queued(call, timeout_s); }
