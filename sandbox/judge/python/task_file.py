@@ -16,7 +16,6 @@ import types
 import torch
 
 from manifest import leaves, with_tensors
-from planting import add_outliers
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
@@ -119,16 +118,12 @@ class Task:
             make_live(model)
         return model
 
-    def inputs(self, seed, plant=False):
+    def inputs(self, seed):
         """What get_inputs gives: a list, a tuple or a dict."""
         values = self.drawn(self.module.get_inputs, seed)
         if not isinstance(values, (list, tuple, dict)):
             raise TaskFault("does_not_run", f"get_inputs returns {a_type(values)}: a list, a tuple or a dict is expected")
-        values = moved(with_tensors(values, torch.Tensor.detach), self.device)
-        if plant:
-            for tensor in leaves(values):
-                add_outliers(tensor)
-        return values
+        return moved(with_tensors(values, torch.Tensor.detach), self.device)
 
     def names(self, values=()):
         """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""

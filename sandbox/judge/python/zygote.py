@@ -108,7 +108,9 @@ def answer(request, fds, state, channel):
             from device_memory import load_library, region
             library = load_library(request["library"])
             regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
-        return state["session"].sets(request["seeds"], regions, request["oracles"], request["settle"])
+        return state["session"].sets(request["seeds"], regions, request.get("planted") or [False] * len(regions))
+    if kind == "calibrate":
+        return state["session"].calibrate(request.get("settle", True))
     if kind == "record":
         from recorder import record
         return record(request["request"])
