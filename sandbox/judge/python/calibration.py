@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import bank
 from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
-from planting import plant, reason_against
+from planting import NOWHERE, plant, reason_against
 from room import wants_room
 from task_file import seed_all
-from tolerance import FloatMeasure, Rule, measure_of
+from tolerance import PLANTED_STEPS, STEPS, FloatMeasure, Rule, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
 MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
@@ -102,14 +102,14 @@ class Calibration:
         self.oracle_error, self.planting = "", "" if want_planted else "not wanted"
         self.verdicts, self.samples, self.exact = {}, {}, {}
 
-    def sample(self, seed=None, planted=False):
-        seed = fresh_seed() if seed is None else seed
+    def sample(self, planted=False, bold=False):
+        seed = fresh_seed()
         model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
         expected = run(model, values)
         name_nan(expected)
         if not planted:
             return bank.Sample(model, values, expected)
-        why = plant(values, seed + 2)
+        why = plant(values, seed + 2, bold)
         if why:
             raise Unplantable(why)
         try:
@@ -129,16 +129,22 @@ class Calibration:
         self.samples["drawn"] = drawn
         if self.planting:
             return
-        large = all(x.numel() >= LARGE for x in first.expected)
+        self.plant()
+
+    def plant(self, bold=False):
+        """Samples with outliers, or why there are none."""
+        large = all(x.numel() >= LARGE for x in self.samples["drawn"][0].expected)
         try:
-            self.samples["planted"] = [self.sample(planted=True) for _ in range(1 if large else 2)]
+            self.samples["planted"] = [self.sample(True, bold) for _ in range(1 if large else 2)]
+            self.planting = ""
         except Unplantable as error:
             self.planting = " ".join(str(error).split())
 
     def measures(self, kind):
         """The errors of each output over the samples of a kind."""
         samples = self.samples[kind][:2]
-        measures = [measure_of(x) for x in samples[0].expected]
+        terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
+        measures = [measure_of(x, terms / max(1, x.numel())) for x in samples[0].expected]
         for number, sample in enumerate(samples):
             exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
             for place, measure in enumerate(measures):
@@ -191,7 +197,8 @@ class Calibration:
         """The rules of a kind, each answer of the bank tried on its first sample."""
         measures = self.measures(kind)
         samples = self.samples[kind]
-        rules = [Rule(measure, x.numel()) for measure, x in zip(measures, samples[0].expected)]
+        steps = PLANTED_STEPS if kind == "planted" else STEPS
+        rules = [Rule(measure, x.numel(), steps) for measure, x in zip(measures, samples[0].expected)]
         verdicts = bank.Verdicts(rules, samples[0])
         earlier = samples[1:] or self.samples["drawn"]
         for answer in bank.answers(samples[0], earlier, self.exact[kind], constant):
@@ -223,11 +230,12 @@ class Calibration:
             names = [name for v in self.verdicts.values() for name in v.refused[place]]
             for name in dict.fromkeys(names):
                 label = f"{name} [output {place}]" if several else name
-                kinds = [kind for kind, v in self.verdicts.items() if v.refuses(place, name)]
+                places = range(len(drawn.rules)) if name.startswith(bank.WHOLE) else [place]
+                kinds = [kind for kind, v in self.verdicts.items() if any(v.refuses(p, name) for p in places)]
                 if kinds:
                     refused_by[label] = kinds[0]
-                elif steady[place] and not all(steady):
-                    idle.add(label)  # this output is the same in every set
+                elif steady[place] and not all(steady) or name == bank.OUTLIERS:
+                    idle.add(label)  # this output is the same in every set, or outliers do not show in it
                 else:
                     passing.append(label)
         for verdicts in self.verdicts.values():
@@ -248,6 +256,11 @@ class Calibration:
         if "planted" in self.samples:
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
         refused_by, passing, idle = self.outcome(equal)
+        if passing and self.planting.startswith(NOWHERE):
+            self.plant(bold=True)
+            if "planted" in self.samples:
+                ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+                refused_by, passing, idle = self.outcome(equal)
         uninformative = f"an answer that leaves the work out passes: {', '.join(passing[:4])}" if passing else ""
         return {"kinds": {"drawn": self.entries("drawn"), "planted": self.entries("planted")},
                 "planting": self.planting, "constant": constant, "equal_sets": equal and not constant,
