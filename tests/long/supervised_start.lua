@@ -34,6 +34,8 @@ local OPTIONS = {
   { name = "--lr", kind = "number", default = 2e-5, help = "learning rate" },
   { name = "--answer-tokens", kind = "number", default = 800, help = "longest answer" },
   { name = "--jobs", kind = "number", default = 14, help = "of the judge" },
+  { name = "--verified", help = "a file for the expert's verified answers: read when it is there, else written" },
+  { name = "--expert-only", kind = "flag", help = "end when the expert's answers are verified; no model is opened" },
   { name = "--target", default = "cuda", help = "cuda, or cpu to try the script without a GPU" },
 }
 
@@ -116,6 +118,30 @@ function Run:verify_expert()
   return verified
 end
 
+-- The expert's verified answers, from the file of an earlier run where there is one.
+function Run:verified()
+  local file = self.options.verified
+  local found = file and fs.exists(file) and assert(json.decode(assert(fs.read(file))))
+  if not found then
+    local verified = self:verify_expert()
+    found = {}
+    for index, answer in ipairs(verified) do
+      found[index] = { id = answer.task.id, variant = answer.variant, code = answer.code }
+    end
+    if file then
+      assert(fs.write(file, json.encode(found)))
+    end
+  end
+  local tasks, answers = {}, {}
+  for _, task in ipairs(self.data.supervised) do
+    tasks[task.id] = task
+  end
+  for index, entry in ipairs(found) do
+    answers[index] = { task = assert(tasks[entry.id], entry.id), variant = entry.variant, code = entry.code }
+  end
+  return answers
+end
+
 function Run:open_actor(number)
   return assert(trainer.open { model = self.options.model, seed = number, device = self.device, slots = self.slots,
     dtype = self.device == "cuda" and "bf16" or "fp32", positions = self.positions, recompute = true, lease = "",
@@ -174,14 +200,15 @@ function Run:fit(actor, episodes, epochs, seed)
     entropy = round(last.entropy), tokens_per_s = round(last.tokens_per_s), metrics = first }
 end
 
--- Every verified answer under the fixed prompt or a variant, in turn; those too long are left out.
+-- Every verified answer under the fixed prompt or a variant, in turn. Left out is what is too long or takes scratch memory,
+-- of which the prompts' rules say nothing.
 function Run:supervised_episodes(verified)
   local episodes, left_out, longest = {}, 0, 0
   for index, answer in ipairs(verified) do
     local tokens = self.prompts:answer(answer.code)
     local variant = index % 2 == 0 and 0 or index % prompts.VARIANTS + 1
     local prompt = self.prompts:of(answer.task, variant)
-    if #tokens > self.options.answer_tokens or #prompt + #tokens > self.positions then
+    if answer.code:find("khost::workspace", 1, true) or #tokens > self.options.answer_tokens or #prompt + #tokens > self.positions then
       left_out = left_out + 1
     else
       longest = math.max(longest, #prompt + #tokens)
@@ -189,7 +216,7 @@ function Run:supervised_episodes(verified)
     end
   end
   self:note("supervised_data", { episodes = #episodes, left_out = left_out, longest = longest })
-  self:say(("%d supervised answers, %d left out as too long, longest %d tokens"):format(#episodes, left_out, longest))
+  self:say(("%d supervised answers, %d left out, longest %d tokens"):format(#episodes, left_out, longest))
   return episodes
 end
 
@@ -293,7 +320,7 @@ end
 local function example_pool(verified)
   local pool = {}
   for _, answer in ipairs(verified) do
-    if answer.variant ~= "separate" and #answer.code < 1800 then
+    if answer.variant ~= "separate" and #answer.code < 1400 then
       pool[#pool + 1] = { family = answer.task.family, source = answer.task.source, code = answer.code }
     end
   end
@@ -304,8 +331,12 @@ function Run:all()
   self.actors = {}
   local verified
   local checking = sched.spawn(function()
-    verified = self:verify_expert()
+    verified = self:verified()
   end)
+  if self.options.expert_only then
+    join { checking }
+    return
+  end
   for index = 1, #ARMS do
     self.actors[index] = self:open_actor(index)
     self:say(("actor %d open: %s"):format(index, json.encode(self.actors[index]:stats())))
@@ -345,7 +376,7 @@ end
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local judge = assert(judging.open { jobs = options.jobs, target = options.target, tolerance = "calibrated" })
-  local code = run_with(options, judge, { device = options.target, slots = 128, positions = 3072 })
+  local code = run_with(options, judge, { device = options.target, slots = 96, positions = 2560 })
   judge:close()
   return code
 end
