@@ -1,6 +1,7 @@
--- Writes CUDA kernels by rule from a task's traced graph, one file in the direct form: the teacher of a supervised start, a
--- witness that a task can be solved, a row of every table. It knows element-wise operators, broadcasts of the last dimension,
--- row-wise maps, reductions of rows, softmax, log-softmax, layer norm, and RMS norm written out. It is no compiler.
+-- Writes CUDA kernels by rule from a task's traced graph, one file in the direct form: the teacher of a supervised
+-- start, a witness that a task can be solved, a row of every table. It knows element-wise operators, broadcasts of
+-- the last dimension, row-wise maps, reductions of rows, softmax, log-softmax, layer norm, and RMS norm written out.
+-- It is no compiler.
 
 local chain = require "policies.expert_cuda.chain"
 local faults = require "policies.expert.faults"
@@ -11,8 +12,8 @@ local text = require "policies.expert_cuda.text"
 
 local expert = {}
 
--- From slow to fast: one launch an operator; one kernel, one element a thread; one kernel, four elements a thread and sums
--- by warps.
+-- From slow to fast: one launch an operator; one kernel, one element a thread; one kernel, four elements a thread and
+-- sums by warps.
 expert.ORDER = { "separate", "scalar", "vector" }
 
 expert.PATH = "kernels/k.cu"
@@ -52,8 +53,8 @@ end
 ---@field syntax boolean         whether one of them cannot compile
 
 -- Names that the writers use themselves.
-local RESERVED = { all = true, count = true, cols4 = true, element = true, from = true, n4 = true, next = true, part = true,
-  run = true, s = true, stream = true, to = true, value = true, warp = true }
+local RESERVED = { all = true, count = true, cols4 = true, element = true, from = true, n4 = true, next = true,
+  part = true, run = true, s = true, stream = true, to = true, value = true, warp = true }
 
 local function reserved_input(graph)
   for _, input in ipairs(graph.inputs) do
@@ -84,8 +85,8 @@ end
 --- The kernel for a traced graph.
 ---@param graph table
 ---@param options? CudaExpertOptions
----@return CudaAnswer|nil answer, string? message, string? code   "unsupported": no rule for the graph, no statement in which
----                                                               the mistake fits, or values beyond the workspace
+---@return CudaAnswer|nil answer, string? message, string? code   "unsupported": no rule for the graph, no statement
+---                                          in which the mistake fits, or values beyond the workspace
 function expert.answer(graph, options)
   options = options or {}
   local variant = options.variant or "vector"

@@ -1,16 +1,16 @@
 -- Whether a supervised start on an expert's answers to other tasks lets a code model learn kernels by reward, and what
 -- temperature and varied prompts add. One run on one card:
 --
---   tests/long/supervised/tasks.py SLICE.json tasks.json
---   ./khost tests/long/supervised_start.lua tasks.json MODEL_FOLDER report.json --seconds 480
+--   tests/long/supervised/tasks.py tasks.json
+--   ./khost tests/long/supervised_start.lua tasks.json MODEL_FOLDER report.json --seconds 600
 --
--- 1. The expert's answers (three variants a task) are verified; what fails is left out. 2. The raw model answers the tasks held
--- out. 3. Supervised steps, with a look at the tasks held out after every ten, until a share of --enough is right or --steps are
--- done. 4. Four arms from there (two temperatures; one fixed prompt against variants): draw, verify, fit on the right answers
--- so far. 5. The tasks held out again, for each arm. The report is written anew after each part.
+-- 1. The expert's answers (three variants a task) are verified; what fails is left out. 2. The raw model answers the
+-- tasks held out. 3. Supervised steps, with a look at the tasks held out after every ten, until a share of --enough
+-- is right or --steps are done. 4. Arms from there (two temperatures; one fixed prompt against variants): draw,
+-- verify, fit on the right answers so far. 5. The tasks held out again, for each arm. The report is written anew
+-- after each part.
 
 local args = require "lib.args"
-local expert = require "policies.expert_cuda"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judging = require "evaluation.judging"
@@ -19,6 +19,7 @@ local play = require "tests.long.supervised.play"
 local prompts = require "tests.long.supervised.prompts"
 local random = require "lib.random"
 local sched = require "khost.sched"
+local teacher = require "tests.long.supervised.teacher"
 local trainer = require "khost.trainer"
 
 local ABOUT = { name = "supervised_start.lua", summary = "a supervised start, then draw, verify, fit in four arms" }
@@ -27,10 +28,12 @@ local OPTIONS = {
   { name = "tasks", required = true, help = "what tests/long/supervised/tasks.py made" },
   { name = "model", required = true, help = "a Hugging Face folder of a model that speaks ChatML" },
   { name = "report", required = true, help = "the JSON file to write" },
-  { name = "--seconds", kind = "number", default = 480, help = "no part begins after this many" },
+  { name = "--seconds", kind = "number", default = 600, help = "no part begins after this many" },
+  { name = "--no-raw", kind = "flag", help = "do not ask the raw model" },
   { name = "--steps", kind = "number", default = 40, help = "supervised steps at most" },
-  { name = "--enough", kind = "number", default = 0.2, help = "share of right answers on held-out tasks that ends them" },
-  { name = "--rounds", kind = "number", default = 3, help = "of each arm" },
+  { name = "--enough", kind = "number", default = 0.2, help = "share right on held-out tasks that ends them" },
+  { name = "--arms", kind = "number", default = 4, help = "1: fixed .8; 2: and varied .8; 3: and fixed 1.1; 4: all" },
+  { name = "--rounds", kind = "number", default = 3, help = "of each arm; 0: supervised steps only" },
   { name = "--lr", kind = "number", default = 2e-5, help = "learning rate" },
   { name = "--answer-tokens", kind = "number", default = 800, help = "longest answer" },
   { name = "--jobs", kind = "number", default = 14, help = "of the judge" },
@@ -79,67 +82,22 @@ function Run:late()
   return sched.now() - self.began > self.options.seconds
 end
 
--- 1. What the expert writes for the supervised tasks and for those held out, and how it fares.
-function Run:verify_expert()
-  local answers, counts, refused = {}, {}, 0
-  for _, list in ipairs { self.data.supervised, self.data.held } do
-    for _, task in ipairs(list) do
-      for _, variant in ipairs(expert.ORDER) do
-        local answer = expert.answer(task.graph, { variant = variant })
-        if answer and (list ~= self.data.held or variant == "vector") then
-          answers[#answers + 1] = { task = task, variant = variant, code = answer.files[expert.PATH] }
-        elseif not answer then
-          refused = refused + 1
-        end
-      end
-    end
+-- 1. The expert's verified answers, from the file of an earlier run where there is one.
+function Run:verified()
+  local file = self.options.verified
+  if file and fs.exists(file) then
+    return teacher.load(file, self.data)
   end
   local begin = sched.now()
-  play.judge(self.judge, answers, 2 * self.options.jobs)
-  local failed, verified = {}, {}
-  for _, answer in ipairs(answers) do
-    local key = answer.task.family .. " " .. answer.variant
-    counts[key] = counts[key] or { right = 0, of = 0 }
-    counts[key].of = counts[key].of + 1
-    if answer.correct then
-      counts[key].right = counts[key].right + 1
-      if answer.task.family ~= "held" then
-        verified[#verified + 1] = answer
-      end
-    else
-      failed[#failed + 1] = { task = answer.task.id, variant = answer.variant, status = answer.status,
-        reason = answer.reason, detail = (answer.detail or ""):sub(1, 400), code = answer.code }
-    end
-  end
+  local verified, counts, failed, refused = teacher.verify(self.judge, self.data, 2 * self.options.jobs)
   for key, count in pairs(counts) do
     self:say(("expert, %s: %d of %d"):format(key, count.right, count.of))
   end
   self:note("expert", { counts = counts, failed = failed, refused = refused, judge_s = sched.now() - begin })
+  if file then
+    teacher.save(file, verified)
+  end
   return verified
-end
-
--- The expert's verified answers, from the file of an earlier run where there is one.
-function Run:verified()
-  local file = self.options.verified
-  local found = file and fs.exists(file) and assert(json.decode(assert(fs.read(file))))
-  if not found then
-    local verified = self:verify_expert()
-    found = {}
-    for index, answer in ipairs(verified) do
-      found[index] = { id = answer.task.id, variant = answer.variant, code = answer.code }
-    end
-    if file then
-      assert(fs.write(file, json.encode(found)))
-    end
-  end
-  local tasks, answers = {}, {}
-  for _, task in ipairs(self.data.supervised) do
-    tasks[task.id] = task
-  end
-  for index, entry in ipairs(found) do
-    answers[index] = { task = assert(tasks[entry.id], entry.id), variant = entry.variant, code = entry.code }
-  end
-  return answers
 end
 
 function Run:open_actor(number)
@@ -196,19 +154,20 @@ function Run:fit(actor, episodes, epochs, seed)
       warmup = 5 }))
     first, updates, tokens = first or last, updates + 1, tokens + (last.tokens or 0)
   end
-  return { updates = updates, fit_s = round(sched.now() - begin), first_loss = round(first.loss), loss = round(last.loss),
-    entropy = round(last.entropy), tokens_per_s = round(last.tokens_per_s), metrics = first }
+  return { updates = updates, fit_s = round(sched.now() - begin), first_loss = round(first.loss),
+    loss = round(last.loss), entropy = round(last.entropy), tokens_per_s = round(last.tokens_per_s), metrics = first }
 end
 
--- Every verified answer under the fixed prompt or a variant, in turn. Left out is what is too long or takes scratch memory,
--- of which the prompts' rules say nothing.
+-- Every verified answer under the fixed prompt or a variant, in turn. Left out is what is too long, or takes scratch
+-- memory, of which the prompts' rules say nothing.
 function Run:supervised_episodes(verified)
   local episodes, left_out, longest = {}, 0, 0
   for index, answer in ipairs(verified) do
     local tokens = self.prompts:answer(answer.code)
     local variant = index % 2 == 0 and 0 or index % prompts.VARIANTS + 1
     local prompt = self.prompts:of(answer.task, variant)
-    if answer.code:find("khost::workspace", 1, true) or #tokens > self.options.answer_tokens or #prompt + #tokens > self.positions then
+    local long = #tokens > self.options.answer_tokens or #prompt + #tokens > self.positions
+    if long or answer.code:find("khost::workspace", 1, true) then
       left_out = left_out + 1
     else
       longest = math.max(longest, #prompt + #tokens)
@@ -220,7 +179,7 @@ function Run:supervised_episodes(verified)
   return episodes
 end
 
--- Ten steps' worth of episodes, of an order that goes on where the last ten ended.
+-- The next `count` episodes of an order that begins anew at its end.
 local function portion(episodes, from, count)
   local picked = {}
   for offset = 0, count - 1 do
@@ -250,8 +209,8 @@ function Run:supervise(episodes)
     result = self:held_out(self.actors[1], ("after %d supervised steps"):format(steps), 4, 0.8)
     join(others)
     fitted.steps = steps
-    self:say(("supervised step %d: loss %.3f to %.3f, entropy %.3f, %.1f s"):format(steps, fitted.first_loss, fitted.loss,
-      fitted.entropy, fitted.fit_s))
+    self:say(("supervised step %d: loss %.3f to %.3f, entropy %.3f, %.1f s"):format(steps, fitted.first_loss,
+      fitted.loss, fitted.entropy, fitted.fit_s))
     self:note("supervised", fitted)
   until steps >= self.options.steps or result.pass >= self.options.enough or self:late()
   return steps
@@ -282,7 +241,8 @@ function Run:arm_round(arm, number)
     seed = 100 + number, varied = arm.varied })
   local fresh = self:keep(arm, answers)
   self:say(("%s, round %d: %s, new %d, covered so far %d"):format(arm.name, number, tell(result), fresh, arm.covered))
-  result.arm, result.round, result.fresh, result.buffer, result.covered = arm.name, number, fresh, #arm.buffer, arm.covered
+  result.arm, result.round, result.fresh, result.covered, result.buffer = arm.name, number, fresh, arm.covered,
+    #arm.buffer
   self:note("round", result)
   if #arm.buffer > 0 then
     arm.fitting = sched.spawn(function()
@@ -294,22 +254,25 @@ function Run:arm_round(arm, number)
 end
 
 function Run:arms()
-  for index, arm in ipairs(ARMS) do
-    arm.actor, arm.have, arm.buffer, arm.covered = self.actors[index], {}, {}, 0
+  local arms = {}
+  for index, actor in ipairs(self.actors) do
+    local arm = ARMS[index]
+    arms[index] = { name = arm.name, temperature = arm.temperature, varied = arm.varied, actor = actor, have = {},
+      buffer = {}, covered = 0 }
   end
   for number = 1, self.options.rounds do
-    for _, arm in ipairs(ARMS) do
+    for _, arm in ipairs(arms) do
       if not self:late() then
         self:arm_round(arm, number)
       end
     end
   end
-  for _, arm in ipairs(ARMS) do
+  for _, arm in ipairs(arms) do
     if arm.fitting then
       join { arm.fitting }
     end
   end
-  for _, arm in ipairs(ARMS) do
+  for _, arm in ipairs(arms) do
     if not self:late() then
       self:held_out(arm.actor, "arm " .. arm.name, 8, 0.8)
     end
@@ -337,7 +300,7 @@ function Run:all()
     join { checking }
     return
   end
-  for index = 1, #ARMS do
+  for index = 1, math.min(#ARMS, self.options.arms) do
     self.actors[index] = self:open_actor(index)
     self:say(("actor %d open: %s"):format(index, json.encode(self.actors[index]:stats())))
   end
@@ -345,14 +308,15 @@ function Run:all()
   self.prompts = prompts.open(self.actors[1]:policy(), self.data, example_pool(verified))
   self:note("open", { prompt_tokens = #self.prompts:of(self.data.held[1], 0), actors = #self.actors })
   -- 2. The raw model.
-  self:held_out(self.actors[1], "raw", 8, 0.8)
-  self:held_out(self.actors[1], "raw", 4, 1.0)
-  self:held_out(self.actors[1], "raw", 4, 1.2)
-  local episodes = self:supervised_episodes(verified)
-  local steps = self:supervise(episodes)
-  self:held_out(self.actors[1], ("start, %d steps"):format(steps), 8, 0.8)
-  self:held_out(self.actors[1], ("start, %d steps"):format(steps), 4, 1.1)
-  self:arms()
+  for _, how in ipairs(not self.options.no_raw and { { 8, 0.8 }, { 4, 1.0 }, { 4, 1.2 } } or {}) do
+    self:held_out(self.actors[1], "raw", how[1], how[2])
+  end
+  local steps = self:supervise(self:supervised_episodes(verified))
+  if self.options.rounds > 0 then
+    self:held_out(self.actors[1], ("start, %d steps"):format(steps), 8, 0.8)
+    self:held_out(self.actors[1], ("start, %d steps"):format(steps), 4, 1.1)
+    self:arms()
+  end
   self:note("end", { asked = self.judge:counts().asked, reused = self.judge:counts().reused })
 end
 
@@ -367,8 +331,9 @@ local function run_with(options, judge, machine)
       task.name = task.id
     end
   end
-  local self = setmetatable({ options = options, judge = judge, data = data, began = sched.now(), device = machine.device,
-    slots = machine.slots, positions = machine.positions, report = { options = options, events = {} } }, Run)
+  local self = setmetatable({ options = options, judge = judge, data = data, began = sched.now(),
+    device = machine.device, slots = machine.slots, positions = machine.positions,
+    report = { options = options, events = {} } }, Run)
   self:all()
   return 0
 end

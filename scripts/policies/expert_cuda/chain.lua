@@ -48,8 +48,10 @@ function chain.scalar(program)
   lines:add("  }")
   lines:add("}")
   lines:add("")
-  launcher(lines, program, wide, { ("run_kernel<<<(n + 255) / 256, 256, 0, khost::cuda(stream)>>>(%s, out, n%s);"):format(
-    text.names(program.inputs), wide and ", cols" or "") })
+  launcher(lines, program, wide, {
+    ("run_kernel<<<(n + 255) / 256, 256, 0, khost::cuda(stream)>>>(%s, out, n%s);"):format(text.names(program.inputs),
+      wide and ", cols" or ""),
+  })
   return lines
 end
 
@@ -70,8 +72,8 @@ function chain.element(lines, program, name, value)
     local expression = text.expression(item, function(arg)
       return arg
     end)
-    lines:add(item.name == value and ("  return %s;"):format(expression) or ("  float %s = %s;"):format(item.name, expression),
-      true)
+    lines:add(item.name == value and ("  return %s;"):format(expression)
+      or ("  float %s = %s;"):format(item.name, expression), true)
   end
   if #items == 0 then
     lines:add(("  return %s;"):format(value))
@@ -81,8 +83,8 @@ function chain.element(lines, program, name, value)
   return leaves
 end
 
---- Calls of an element's function for the four lanes of a vector; `lane(name)` gives the text of a value of a lane, in which
---- %s stands for x, y, z or w.
+--- Calls of an element's function for the four lanes of a vector; `lane(name)` gives the text of a value of a lane,
+--- in which %s stands for x, y, z or w.
 ---@param name string
 ---@param parameters string[]
 ---@param lane fun(name: string): string
@@ -132,7 +134,8 @@ function chain.vector(program)
   launcher(lines, program, wide, {
     "int64_t n4 = n / 4;",
     "run_kernel<<<(n4 + 255) / 256, 256, 0, khost::cuda(stream)>>>(",
-    ("    %s, reinterpret_cast<float4*>(out), n4%s);"):format(table.concat(arguments, ", "), wide and ", cols / 4" or ""),
+    ("    %s, reinterpret_cast<float4*>(out), n4%s);"):format(table.concat(arguments, ", "),
+      wide and ", cols / 4" or ""),
   })
   return lines
 end

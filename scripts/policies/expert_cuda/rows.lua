@@ -1,5 +1,6 @@
--- Row programs as one kernel with a block a row: one pass over the row for each reduction that others wait for, and a last
--- one for the result. What a later pass needs again it computes again from the inputs, which the caches then hold.
+-- Row programs as one kernel with a block a row: one pass over the row for each reduction that others wait for, and a
+-- last one for the result. What a later pass needs again it computes again from the inputs, which the caches then
+-- hold.
 
 local chain = require "policies.expert_cuda.chain"
 local text = require "policies.expert_cuda.text"
@@ -47,7 +48,8 @@ local function helpers(lines, program, warps)
       done[how] = true
       local join = JOIN[how]
       if warps then
-        lines:block(WARPS:format(how, join:format("value", "__shfl_xor_sync(~0u, value, s)"), join:format("all", "part[warp]")))
+        lines:block(WARPS:format(how, join:format("value", "__shfl_xor_sync(~0u, value, s)"),
+          join:format("all", "part[warp]")))
       else
         lines:block(TREE:format(how, join:format("part[threadIdx.x]", "part[threadIdx.x + s]")))
       end
@@ -165,8 +167,8 @@ function rows.scalar(program)
   return lines
 end
 
---- Four elements a thread and step, 16-byte loads and stores, sums of a block by shuffles within warps. The last extent must
---- be a multiple of four.
+--- Four elements a thread and step, 16-byte loads and stores, sums of a block by shuffles within warps. The last
+--- extent must be a multiple of four.
 ---@param program Program
 ---@return table lines
 function rows.vector(program)
@@ -215,8 +217,8 @@ function rows.vector(program)
       local calls = chain.lanes(list and target.name .. "_of" or "result_of", parameters[target], lane)
       if list then
         local join = JOIN[target.how]
-        lines:add(("    %s = %s;"):format(target.name, join:format(target.name, join:format(join:format(calls[1], calls[2]),
-          join:format(calls[3], calls[4])))), false)
+        local pairs_joined = join:format(join:format(calls[1], calls[2]), join:format(calls[3], calls[4]))
+        lines:add(("    %s = %s;"):format(target.name, join:format(target.name, pairs_joined)))
       else
         lines:add(("    out[i] = make_float4(%s);"):format(table.concat(calls, ", ")))
       end

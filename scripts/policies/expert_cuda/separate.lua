@@ -1,5 +1,5 @@
--- One launch an operator: every value of the program goes to memory. Whole tensors go to the output while that is free and
--- else to the workspace, one value a row always to the workspace. The slow variant.
+-- One launch an operator: every value of the program goes to memory. Whole tensors go to the output while that is
+-- free and else to the workspace, one value a row always to the workspace. The slow variant.
 
 local text = require "policies.expert_cuda.text"
 
@@ -109,13 +109,14 @@ function separate.lines(program, size)
   lines:add('#include "khost.h"')
   lines:add("")
   for _, item in ipairs(program.items) do
-    launches[#launches + 1] = item.how == "map" and map_kernel(lines, program, item, found) or reduce_kernel(lines, item, found)
+    launches[#launches + 1] = item.how == "map" and map_kernel(lines, program, item, found)
+      or reduce_kernel(lines, item, found)
   end
   local uses = count.full + count.row > 0
   local sizes = rows and "int64_t rows, int64_t cols" or table.concat(launches):find("cols", 1, true) and
     "int64_t n, int64_t cols" or "int64_t n"
-  lines:add(("extern \"C\" int run(%s, float* out, %s, %skhost::stream* stream) {"):format(text.parameters(program.inputs),
-    sizes, uses and "khost::workspace w, " or ""))
+  lines:add(("extern \"C\" int run(%s, float* out, %s, %skhost::stream* stream) {"):format(
+    text.parameters(program.inputs), sizes, uses and "khost::workspace w, " or ""))
   local before
   for _, kind in ipairs { { "full", "b", "rows * cols" }, { "row", "q", "rows" } } do
     for slot = 1, count[kind[1]] do

@@ -1,6 +1,6 @@
--- What all CUDA variants of a row program share: which items a value needs, how operands and statements read, and the lines
--- of a file. Statements are written with std:: names, because that is the form in which mistakes are planted; the last step
--- turns them into CUDA's own names for float.
+-- What all CUDA variants of a row program share: which items a value needs, how operands and statements read, and the
+-- lines of a file. Statements are written with std:: names, because that is the form in which mistakes are planted;
+-- the last step turns them into CUDA's own names for float.
 
 local expr = require "policies.expert.expr"
 
@@ -55,8 +55,9 @@ function text.operands(item)
   return list
 end
 
---- The element-wise items that a value needs, in order, and all other values that they or it read: inputs and rows' values.
---- Every element-wise value depends on these alone, so any pass can compute it again instead of keeping it in memory.
+--- The element-wise items that a value needs, in order, and all other values that they or it read: inputs and rows'
+--- values. Every element-wise value depends on these alone, so any pass can compute it again instead of keeping it in
+--- memory.
 ---@param program Program
 ---@param name string|number
 ---@return Item[] items, string[] leaves

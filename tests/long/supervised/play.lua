@@ -57,7 +57,8 @@ function play.judge(judge, answers, limit)
   end, { limit = limit, on_failure = "raise" })
 end
 
--- `entropy`: the mean of -log p over the drawn tokens, which estimates the entropy of what was drawn from, at its temperature.
+-- `entropy`: the mean of -log p over the drawn tokens, which estimates the entropy of what was drawn from, at its
+-- temperature.
 local function summary(answers)
   local by, tasks, order = {}, {}, {}
   local tokens, surprise, right = 0, 0, 0

@@ -1,5 +1,5 @@
--- Prompts of the supervised start: one fixed prompt a task, or variants that differ in the wording of the rules and in the
--- worked examples. Examples of variants are verified answers of the expert.
+-- Prompts of the supervised start: one fixed prompt a task, or variants that differ in the wording of the rules and
+-- in the worked examples. Examples of variants are verified answers of the expert.
 
 local random = require "lib.random"
 
@@ -7,17 +7,30 @@ local prompts = {}
 
 prompts.VARIANTS = 6
 
--- The same rules in other words; the first is the data's own text.
+-- The same rules in other words; a third of the variants keeps the data's own text.
 local REPHRASED = {
-  [[You translate PyTorch modules into CUDA. Reply with one ```cuda block: a complete .cu file and no other text.
-The file includes "khost.h" and has __global__ kernels and one function extern "C" int run(...), announced by KHOST_EXPORT(run), which launches them on khost::cuda(stream) and returns cudaGetLastError().
-run takes, by name: const float* for each argument of forward and for each parameter of the module, float* out for the result, then those of int64_t n (elements of out), int64_t rows and int64_t cols (of the first input: its rows and the size of its last dimension) that you need, and khost::stream* stream as the last.
-Only CUDA C++ counts: no PyTorch functions, no synchronisation, no allocation.]],
-  [[Task: write the CUDA kernel for a given PyTorch model.
-How the file must look: #include "khost.h" first; kernels; a launcher extern "C" int run(arguments) that ends in return cudaGetLastError(); last line KHOST_EXPORT(run).
-How arguments are found: each has the name of what it is. Inputs and parameters are const float*, the output is float* out, sizes are int64_t n, rows, cols (elements of the output; rows and last dimension of the first input), the stream is khost::stream* stream and comes last.
-Not allowed: torch, F, memory allocation, waiting for the device.
-Output: one ```cuda block, nothing before or after it.]],
+  table.concat {
+    "You translate PyTorch modules into CUDA. Reply with one ```cuda block: a complete .cu file and no other ",
+    "text.\n",
+    "The file includes \"khost.h\" and has __global__ kernels and one function extern \"C\" int run(...), ",
+    "announced by KHOST_EXPORT(run), which launches them on khost::cuda(stream) and returns ",
+    "cudaGetLastError().\n",
+    "run takes, by name: const float* for each argument of forward and for each parameter of the module, ",
+    "float* out for the result, then those of int64_t n (elements of out), int64_t rows and int64_t cols (of ",
+    "the first input: its rows and the size of its last dimension) that you need, and khost::stream* stream ",
+    "as the last.\n",
+    "Only CUDA C++ counts: no PyTorch functions, no synchronisation, no allocation.",
+  },
+  table.concat {
+    "Task: write the CUDA kernel for a given PyTorch model.\n",
+    "How the file must look: #include \"khost.h\" first; kernels; a launcher extern \"C\" int run(arguments) that ",
+    "ends in return cudaGetLastError(); last line KHOST_EXPORT(run).\n",
+    "How arguments are found: each has the name of what it is. Inputs and parameters are const float*, the ",
+    "output is float* out, sizes are int64_t n, rows, cols (elements of the output; rows and last dimension ",
+    "of the first input), the stream is khost::stream* stream and comes last.\n",
+    "Not allowed: torch, F, memory allocation, waiting for the device.\n",
+    "Output: one ```cuda block, nothing before or after it.",
+  },
 }
 
 local Prompts = {}
@@ -57,8 +70,8 @@ function prompts.tokens(policy, messages)
   return tokens
 end
 
---- `examples`: the fixed prompt's turns; `pool`: verified answers, {family, source, code}, of which variants take one that
---- is element-wise, one with a vector of the last dimension and one with rows.
+--- `examples`: the fixed prompt's turns; `pool`: verified answers, {family, source, code}, of which variants take one
+--- that is element-wise, one with a vector of the last dimension and one with rows.
 ---@param policy khost.Policy
 ---@param data {system: string, examples: table[]}
 ---@param pool {family: string, source: string, code: string}[]

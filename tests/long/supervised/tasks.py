@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the tasks of a supervised start and proves them disjoint from the tasks that are trained on afterwards and held out.
+"""Makes the tasks of a supervised start, disjoint from those that are trained on afterwards and those held out.
 
-    tasks.py SLICE.json OUT.json
+    tasks.py OUT.json
 
-SLICE.json has "train" and "held": lists of {id, source, messages}. OUT.json has "supervised", "train" and "held": lists of
-{id, family, source, combination, graph} and the prompt's parts. A task's combination is the sorted list of its operators, with
-what each takes beside the first tensor ([v] a vector of the last dimension, [t] another tensor, [k] a number). No combination
-is in two of the three lists, and the operators UNSEEN are in no supervised and no training task.
+given.json, beside this file, has the tasks to train on and those held out, and the fixed prompt's rules and worked
+examples. OUT.json has "supervised", "train" and "held": lists of {id, family, source, combination, graph}. A task's combination is the sorted list of its
+operators, with what each takes beside the first tensor ([v] a vector of the last dimension, [t] another tensor, [k] a
+number). No combination of a held-out task is in another list, none of a supervised task in the training list, and the
+operators UNSEEN are in no supervised task.
 """
 import json
 import os
@@ -40,7 +41,8 @@ INNER = ["torch.relu(x)", "torch.sigmoid(x)", "torch.tanh(x)", "torch.abs(x)", "
 
 
 def source(forward, size, parameters=(), inputs=("x",)):
-    lines = "".join(f"        self.{name} = nn.Parameter(torch.randn(width))\n" for name in parameters) or "        pass\n"
+    lines = "".join(f"        self.{name} = nn.Parameter(torch.randn(width))\n" for name in parameters)
+    lines = lines or "        pass\n"
     drawn = ", ".join(f"torch.randn({size[0]}, {size[1]})" for _ in inputs)
     return ("import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass Model(nn.Module):\n"
             f"    def __init__(self{', width' if parameters else ''}):\n        super().__init__()\n{lines}\n"
@@ -107,13 +109,17 @@ def supervised(counts, taken, stream):
     return made
 
 
+def given_source(entry, size=(2048, 4096)):
+    return source(entry["forward"], entry.get("size", size), entry.get("parameters", ()), entry.get("inputs", ("x",)))
+
+
 def main():
-    with open(sys.argv[1]) as file:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "given.json")) as file:
         given = json.load(file)
-    held = [facts(t["id"], "held", t["source"]) for t in given["held"]]
+    held = [facts(t["id"], "held", given_source(t)) for t in given["held"]]
     taken, train = {t["combination"] for t in held}, []
     for t in given["train"]:
-        task = facts("train_" + t["id"], "train", t["source"])
+        task = facts("train_" + t["id"], "train", given_source(t))
         if task["combination"] not in taken:
             train.append(task)
     taken |= {t["combination"] for t in train}
@@ -121,10 +127,13 @@ def main():
     operators = {node["op"] for t in made + train for node in t["graph"]["nodes"]}
     for task in held:
         task["unseen"] = sorted({node["op"] for node in task["graph"]["nodes"]} - operators)
-    messages = given["held"][0]["messages"]
-    with open(sys.argv[2], "w") as file:
-        json.dump({"system": messages[0]["text"], "examples": messages[1:-1], "supervised": made, "train": train,
-                   "held": held}, file)
+    examples = []
+    for entry in given["examples"]:
+        examples.append({"role": "user", "text": "Model:\n```python\n" + given_source(entry) + "```"})
+        examples.append({"role": "assistant", "text": entry["answer"]})
+    with open(sys.argv[1], "w") as file:
+        json.dump({"system": given["system"], "examples": examples, "supervised": made, "train": train, "held": held},
+                  file)
     print(f"{len(made)} supervised, {len(train)} to train on, {len(held)} held out;",
           f"with an operator that is in neither of the first two: {sum(bool(t['unseen']) for t in held)}")
 
