@@ -27,12 +27,11 @@ Result<Json> Evaluation::run() {
     Stage stage;
     bool (Evaluation::*run)();
   };
-  const bool timed = wants_times(request_, purpose_);
   for (const Step& step :
        {Step{"task", Stage::task, &Evaluation::open_task}, Step{"build", Stage::build, &Evaluation::build_kernels},
         Step{"plan", Stage::plan, &Evaluation::make_plan}, Step{"verify", Stage::verify, &Evaluation::verify},
         Step{"time", Stage::time, &Evaluation::time}}) {
-    if (step.run == &Evaluation::time && !timed) {
+    if (step.run == &Evaluation::time && !wants_times(request_, purpose_, *session_->calibration(), verdict_)) {
       break;
     }
     const auto begin = Steady::now();
@@ -63,8 +62,7 @@ bool Evaluation::open_task() {
   }
   session_ = *session;
   verdict_.evidence["task_hash"] = session_->hash();
-  verdict_.evidence["inputs"] = session_->planted() ? "planted" : "nominal";
-  return true;
+  return can_judge(request_, *session_->calibration(), verdict_);
 }
 
 bool Evaluation::build_kernels() {

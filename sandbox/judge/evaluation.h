@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sandbox/abi/build.h"
+#include "sandbox/judge/compare.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
 #include "sandbox/judge/subject.h"
@@ -32,6 +33,7 @@ class Evaluation {
 
   // evaluation_verify.cpp
   bool take_batch();
+  bool matches(const Subject& subject, const Set& set) const;
   bool right(const Subject& subject, const Window& window, std::size_t set) const;
   bool check(Subject& subject, const Window& window, std::size_t set, Stage stage);
   void blame_window(const Window& window, Stage stage);
@@ -65,11 +67,10 @@ class Evaluation {
   Zygote* zygote_ = nullptr;
   std::shared_ptr<Session> session_;
   std::shared_ptr<const Batch> batch_;
-  std::size_t verification_sets_ = 0;
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;
-  std::vector<Tolerance> tolerance_;
+  Tolerances tolerances_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   std::unique_ptr<Subject> subject_;
   Lease* lease_ = nullptr;  // while timing

@@ -64,26 +64,27 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the machine
-// is everybody's again: that may take the reference.
+// One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What was
+// wrong is looked into when the machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
-  const bool secret = purpose_ == Purpose::verdict;
-  const std::size_t first = secret ? verification_sets_ : 0;
-  const std::size_t sets = batch_->sets.size() - first;
-  const std::size_t calls = secret ? sets : kVisibleCalls;
+  const std::vector<std::size_t> order =
+      purpose_ == Purpose::verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
   std::vector<double> clean, all;
   std::optional<Window> wrong;
-  std::size_t set = first;
+  std::size_t set = 0;
   {
     Exclusive alone(*this, subject.pid());
     subject.clock().favour();
-    for (std::size_t i = 0; i < calls && !wrong; i++) {
-      set = first + i % sets;
+    for (std::size_t i = 0; i < order.size() && !wrong; i++) {
+      set = order[i];
       subject.write(*session_, batch_->sets[set]);
       alone.quiet.look_again();
       const Window window = subject.clock().call(kCallTimeout_s);
       if (!right(subject, window, set)) {
         wrong = window;
+      }
+      if (batch_->sets[set].planted) {
+        continue;
       }
       const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
       const double net = at_least(window.seconds + late - service_.cost_.plan_s);
@@ -118,8 +119,8 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
       return zygote.failure();
     }
     const std::string cache = kind == "compile" ? request_["task"].value("compile_cache", "") : "";
-    Result<std::unique_ptr<BaselineSubject>> started =
-        BaselineSubject::start(**zygote, *session_, batch_->sets[0], kind, cache, kCompileTimeout_s);
+    Result<std::unique_ptr<BaselineSubject>> started = BaselineSubject::start(
+        **zygote, *session_, batch_->sets[batch_->drawn().front()], kind, cache, kCompileTimeout_s);
     if (!started) {
       return started.failure();
     }
@@ -142,10 +143,11 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
     return subject.failure();
   }
   std::vector<double> clean, all;
+  const std::vector<std::size_t> order = around(batch_->drawn(), 0, kBaselineCalls);
   Exclusive alone(*this, (*subject)->pid());
   (*subject)->clock().favour();
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
-    (*subject)->write(*session_, batch_->sets[i % batch_->sets.size()]);
+    (*subject)->write(*session_, batch_->sets[order[i]]);
     alone.quiet.look_again();
     const Window window = (*subject)->clock().call(60);
     if (window.end != Window::End::done) {

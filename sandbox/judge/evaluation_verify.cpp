@@ -27,19 +27,13 @@ bool Evaluation::take_batch() {
     return false;
   }
   batch_ = *batch;
-  verification_sets_ = secret ? kVerificationSets : kVisibleVerified;
   const std::string name = request_.value("tolerance", "calibrated");
-  Result<std::vector<Tolerance>> tolerance =
-      tolerances(name, session_->layouts().outputs.tensors.size(), batch_->scales);
+  Result<Tolerances> tolerance = tolerances(name, *session_->calibration(), session_->layouts().outputs.tensors.size());
   if (!tolerance) {
     verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
     return false;
   }
-  tolerance_ = *tolerance;
-  verdict_.evidence["tolerance"] = name == "calibrated" && batch_->scales.empty() ? "strict" : name;
-  if (!batch_->oracle_error.empty()) {
-    verdict_.evidence["oracle_error"] = batch_->oracle_error;
-  }
+  tolerances_ = *tolerance;
   if (!secret) {
     verdict_.evidence["sets"] = "visible";
   }
@@ -93,10 +87,14 @@ void Evaluation::blame_window(const Window& window, Stage stage) {
   }
 }
 
+// Whether the outputs are what the reference returned for a set.
+bool Evaluation::matches(const Subject& subject, const Set& set) const {
+  return !compare(plan_.outputs, subject.outputs(), session_->layouts().outputs, session_->expected_of(set),
+                  tolerances_.of(set));
+}
+
 bool Evaluation::right(const Subject& subject, const Window& window, std::size_t set) const {
-  return window.end == Window::End::done && window.status == 0 &&
-         !compare(plan_.outputs, subject.outputs(), session_->layouts().outputs,
-                  session_->expected_of(batch_->sets[set]), tolerance_);
+  return window.end == Window::End::done && window.status == 0 && matches(subject, batch_->sets[set]);
 }
 
 bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
@@ -106,11 +104,11 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
   }
   const Layouts& layouts = session_->layouts();
   auto wrong = compare_all(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(batch_->sets[set]),
-                           tolerance_);
+                           tolerances_.of(batch_->sets[set]));
   if (wrong.empty()) {
     return true;
   }
-  verdict_.fail(Outcome::wrong, stage, reason_for(subject, set), wrong.front().text());
+  verdict_.fail(Outcome::wrong, stage, reason_for(subject, set), text_of(wrong.front(), layouts.inputs, layouts.state));
   mismatches_ = std::move(wrong);
   verdict_.evidence["wrong_set"] = set;
   return false;
@@ -118,10 +116,8 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
 
 // Why an output is wrong, where that can be told: it answers an earlier question.
 Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
-  const Layouts& layouts = session_->layouts();
-  for (std::size_t earlier = 0; earlier < set; earlier++) {
-    if (!compare(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(batch_->sets[earlier]),
-                 tolerance_)) {
+  for (const Set* const earlier : subject.met()) {
+    if (earlier != &batch_->sets[set] && matches(subject, *earlier)) {
       return Reason::stale_output;
     }
   }
@@ -131,23 +127,25 @@ Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
 // Whether the output is right for this call's inputs and the weights of the first call or the one before.
 bool Evaluation::stale_weights(Subject& subject, std::size_t set) {
   const Layouts& layouts = session_->layouts();
-  if (set == 0 || layouts.state.region_bytes == 0) {
+  const std::vector<const Set*>& met = subject.met();
+  if (met.size() < 2 || layouts.state.region_bytes == 0) {
     return false;
   }
   const std::shared_lock turn(service_.running_);
   Result<Child> child = zygote_->spawn();
   Result<Region> region = Region::make("mixed", layouts.outputs.region_bytes, Region::Others::write);
-  for (const std::size_t earlier : {std::size_t{0}, set - 1}) {
+  const Set& now = batch_->sets[set];
+  for (const Set* const earlier : {met.front(), met[met.size() - 2]}) {
     if (!child || !region) {
       return false;
     }
     const Json request = {{"kind", "mixed"},
                           {"source", session_->source()},
-                          {"state_seed", batch_->sets[earlier].seed},
-                          {"inputs_seed", batch_->sets[set].seed},
-                          {"plant", session_->planted()}};
+                          {"state_seed", earlier->seed},
+                          {"inputs_seed", now.seed},
+                          {"plant", now.planted}};
     const Result<Json> answer = child->call(request, {region->fd()}, kReferenceTimeout_s);
-    if (answer && !compare(plan_.outputs, subject.outputs(), layouts.outputs, region->data(), tolerance_)) {
+    if (answer && !compare(plan_.outputs, subject.outputs(), layouts.outputs, region->data(), tolerances_.of(now))) {
       return true;
     }
   }
@@ -163,7 +161,7 @@ bool Evaluation::verify() {
     return false;
   }
   Json seeds = Json::array();
-  for (std::size_t i = 0; i < verification_sets_; i++) {
+  for (std::size_t i = 0; i < batch_->verified; i++) {
     seeds.push_back(batch_->sets[i].seed);
     subject_->write(*session_, batch_->sets[i]);
     Window window;

@@ -23,7 +23,7 @@ Json Evaluation::answer() {
 std::string Evaluation::verify_text() const {
   std::ostringstream out;
   if (verdict_.ok()) {
-    out << "Correct: all outputs of " << verification_sets_ << " sets of inputs and weights are within the tolerance ("
+    out << "Correct: all outputs of " << batch_->verified << " sets of inputs and weights are within the tolerance ("
         << verdict_.evidence.value("tolerance", "") << ").\n";
     return out.str();
   }
@@ -33,7 +33,7 @@ std::string Evaluation::verify_text() const {
         << verdict_.detail() << "\n";
     return out.str();
   }
-  out << "Wrong in set " << verdict_.evidence.value("wrong_set", 0) + 1 << " of " << verification_sets_;
+  out << "Wrong in set " << verdict_.evidence.value("wrong_set", 0) + 1 << " of " << batch_->verified;
   if (verdict_.reason() == Reason::stale_output) {
     out << ": the output is that of an earlier call";
   } else if (verdict_.reason() == Reason::stale_weights) {
@@ -43,8 +43,10 @@ std::string Evaluation::verify_text() const {
   for (const Mismatch& mismatch : mismatches_) {
     out << mismatch.report();
   }
-  const Tolerance& tolerance = tolerance_.front();
-  out << line("allowed: %.3g + %.3g * |expected|\n", tolerance.atol, tolerance.rtol);
+  if (const std::string strided = strided_tensors(session_->layouts().inputs, session_->layouts().state);
+      !strided.empty()) {
+    out << strided << "\n";
+  }
   return out.str();
 }
 

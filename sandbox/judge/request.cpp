@@ -1,5 +1,7 @@
 #include "sandbox/judge/request.h"
 
+#include "sandbox/judge/evaluation/blame.h"
+
 namespace khost::judge {
 
 std::map<std::string, std::string> candidate_files(const Json& files) {
@@ -14,6 +16,24 @@ std::map<std::string, std::string> candidate_files(const Json& files) {
 
 bool wants_times(const Json& request, Purpose purpose) {
   return purpose == Purpose::profile || (purpose == Purpose::verdict && request.value("measure", true));
+}
+
+bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict) {
+  const bool replayable = purpose == Purpose::verdict && task.constant;
+  if (replayable && wants_times(request, purpose)) {
+    verdict.unresolved(SpeedReason::constant_task);
+  }
+  return !replayable && wants_times(request, purpose);
+}
+
+bool can_judge(const Json& request, const Calibration& task, Verdict& verdict) {
+  const std::string name = request.value("tolerance", "calibrated");
+  describe(name, task, verdict.evidence);
+  const Status apart = tells_apart(name, task);
+  if (!apart) {
+    verdict.fail(Stage::task, blame_task(apart.failure()));
+  }
+  return static_cast<bool>(apart);
 }
 
 Json answer_of(const Verdict& verdict, Purpose purpose, const std::string& text) {

@@ -7,6 +7,7 @@
 
 #include "host/base/json.h"
 #include "host/base/result.h"
+#include "sandbox/judge/calibrated.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
@@ -19,6 +20,13 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
+// The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an answer
+// can be replayed there. The verdict then says so.
+bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
+
+// What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict, where
+// it could tell nobody apart by them.
+bool can_judge(const Json& request, const Calibration& task, Verdict& verdict);
 
 // The verdict as JSON; for an agent also "kind", "ok" and "text".
 Json answer_of(const Verdict& verdict, Purpose purpose, const std::string& text);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "sandbox/judge/compare.h"
+
 namespace khost::judge {
 
 using sandbox::Fd;
@@ -103,6 +105,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
 }
 
 void Subject::write(const Session& session, const Set& set) {
+  met_.push_back(&set);
   copy(inputs_, session.inputs_of(set), session.layouts().inputs.region_bytes);
   copy(state_, session.state_of(set), session.layouts().state.region_bytes);
   poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());

@@ -26,8 +26,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
-from recorder_layout import state_manifest, tensor_node, tensors_of, values_of
+# For a run by itself; in a zygote both folders are known.
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "judge", "python"))
+
+from manifest import named_key, scalar_node  # noqa: E402
+from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source  # noqa: E402
+from recorder_layout import state_manifest, tensor_node, tensors_of, values_of  # noqa: E402
 
 DTYPES = {
     "f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -204,7 +208,7 @@ def extension_module(recorder):
 
 def adopt_state(model, manifest, memory):
     """Puts the judge's tensors in the place of the parameters and buffers of the same name."""
-    nodes = manifest["tree"]["items"] if manifest["tree"]["kind"] == "dict" else {}
+    nodes = {item["name"]: item for item in manifest["tree"]["items"]} if manifest["tree"]["kind"] == "dict" else {}
     make = tensors_of(manifest, memory, "state")
     persistent = set(model.state_dict(keep_vars=True))
     for prefix, module in model.named_modules():
@@ -240,13 +244,13 @@ def output_tree(recorder, value, outputs):
     if value is None:
         return {"kind": "none"}
     if isinstance(value, (bool, int, float)):
-        return {"kind": "scalar", "value": value}
+        return scalar_node(value)
     if isinstance(value, (tuple, list)):
         return {"kind": "tuple" if isinstance(value, tuple) else "list",
                 "items": [output_tree(recorder, item, outputs) for item in value]}
     if isinstance(value, dict):
-        return {"kind": "dict", "items": {str(key): output_tree(recorder, item, outputs)
-                                          for key, item in value.items()}}
+        return {"kind": "dict", "items": [{**output_tree(recorder, item, outputs), **named_key(key)}
+                                          for key, item in value.items()]}
     recorder.refuse("error", f"forward returns {type(value).__name__}")
 
 

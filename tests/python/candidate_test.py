@@ -137,7 +137,8 @@ class Placing(unittest.TestCase):
 
         manifest = self.place(value)
         self.assertEqual(manifest["storages"][0]["offset"], 0)
-        self.assertEqual(manifest["tree"]["items"]["out"]["size"], [2, 3])
+        self.assertEqual(manifest["tree"]["items"][0]["name"], "out")
+        self.assertEqual(manifest["tree"]["items"][0]["size"], [2, 3])
 
     def test_other_things_than_tensors_are_refused(self):
         with self.assertRaises(TypeError):

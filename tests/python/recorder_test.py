@@ -105,7 +105,7 @@ return {"a": (a, None), "n": [b, 3]}""")
         arguments = plan["launches"][0]["arguments"]
         self.assertEqual(arguments[1], {"role": "r", "slot": "null"})
         self.assertEqual((arguments[6]["value"], arguments[7]), ("-inf", {"role": "W"}))
-        self.assertEqual(plan["outputs"]["items"]["n"]["items"][1], {"kind": "scalar", "value": 3})
+        self.assertEqual(plan["outputs"]["items"][1]["items"][1], {"kind": "scalar", "value": 3})
         self.assertEqual(plan["output_storages"], [128, 128])
 
     def test_torch_operators_are_refused_with_their_line(self):

@@ -42,7 +42,7 @@ Result<Json> Evaluation::run() {
   gpu_.foresee(python_, files_.count("model_new.py") > 0);
   const auto always = [] { return true; };
   const auto unopened = [this] { return task_ == nullptr; };
-  const auto measured = [this] { return wants_times(request_, purpose_); };
+  const auto measured = [this] { return times_wanted(); };
   const auto unknown = [&] { return measured() && !known_; };
   const auto absent = [this] { return !absent_.empty(); };
   const auto unsettled = [this] { return !close_.empty(); };
@@ -119,7 +119,7 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     if (!passed || over) {
       (void)gpu_.arrivals_.take(this);  // what is left of them
     }
-    if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !wants_times(request_, purpose_)))) {
+    if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !times_wanted()))) {
       subject_.reset();  // no candidate lives while anything else is timed
     }
     if (!passed || step.run == &Evaluation::brackets) {
@@ -132,6 +132,10 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
   verdict_.wall_s["wait"] += std::chrono::duration<double>(held - asked).count();
   verdict_.wall_s[step.name] += since(held);
   return passed;
+}
+
+bool Evaluation::times_wanted() {
+  return wants_times(request_, purpose_, *task_->session->calibration(), verdict_);
 }
 
 bool Evaluation::void_for(Stage stage, const Failure& failure) {
@@ -179,8 +183,7 @@ bool Evaluation::take_task(Result<std::shared_ptr<Task>> task) {
   }
   task_ = *task;
   verdict_.evidence["task_hash"] = task_->session->hash();
-  verdict_.evidence["inputs"] = task_->session->planted() ? "planted" : "nominal";
-  return true;
+  return can_judge(request_, *task_->session->calibration(), verdict_);
 }
 
 // What a candidate in Python builds is known when its module has run.

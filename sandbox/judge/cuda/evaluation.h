@@ -81,6 +81,7 @@ class Evaluation {
     Precedence::Claim claim;
     std::unique_lock<std::mutex> lock;
   };
+  bool times_wanted();  // of a task that is open
   bool run_step(const Step& step, Right& right, Lease& lease);
   // Sets that the candidate has never met, where they can be made without the right to the device.
   bool take_sets();
@@ -153,7 +154,7 @@ class Evaluation {
   std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
   sandbox::Plan plan_;
   std::string artefact_;  // hash of what is judged: the built kernels and how they are called
-  std::vector<Tolerance> tolerance_;
+  Tolerances tolerances_;
   Device* device_ = nullptr;  // as it was in the beginning
   std::unique_ptr<Candidate> subject_;
   std::deque<Blank> blanks_;
@@ -167,9 +168,8 @@ class Evaluation {
   std::vector<std::string> close_;          // baselines that these did not settle
   std::vector<std::string> absent_;         // of these, those that have no process
   double exclusive_s_ = 0;
-  std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
-  double longest_call_s_ = 0;                 // of the verification, by the host's clock
-  std::vector<double> openings_;              // what each opening took longer than with nobody on the device
+  double longest_call_s_ = 0;     // of the verification, by the host's clock
+  std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
   Json kernels_;  // of a profile, for readers
   std::string kernels_text_;

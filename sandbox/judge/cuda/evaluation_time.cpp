@@ -24,14 +24,12 @@ constexpr double kResident_s = 2.2e-3;
 
 bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most) {
   const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
-  // A verdict's call has a set of its own; an agent's profile goes round its few sets.
-  const bool secret = purpose_ == Purpose::verdict;
-  const std::size_t timed = batch_->sets.size() - verified_;
-  const std::size_t wanted = !secret ? kVisibleCalls : most > 0 ? std::min(most, timed) : timed;
+  // A verdict's call has a set of its own; an agent's profile goes round its few drawn sets.
   const std::size_t first = blocks_++ * kBracketCalls;
+  const std::vector<std::size_t> order =
+      purpose_ == Purpose::verdict ? timed_order(*batch_, first, most) : around(batch_->drawn(), first, kVisibleCalls);
   int busy = 0, calls = 0;
-  for (std::size_t call = 0; call < wanted; call++) {
-    const std::size_t i = verified_ + (first + call) % timed;
+  for (const std::size_t i : order) {
     Turn turn = subject.queued(*batch_, i, timeout);
     if (turn.lost) {
       verdict_.fail(Outcome::crash, Stage::time, Reason::device, "the GPU did not come back while the candidate ran");
@@ -51,15 +49,18 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
                     "the process woke up while it was to stand");
       return false;
     }
-    if (turn.wrong > 0) {
+    if (turn.wrong > 0 || turn.loose > subject.most_loose()) {
       verdict_.fail(Outcome::wrong, Stage::time, Reason::early_acknowledgement,
-                    std::to_string(turn.wrong) + " of " + std::to_string(kSamples) +
+                    std::to_string(turn.wrong + turn.loose) + " of " + std::to_string(kSamples) +
                         " sampled elements were not there when the call was acknowledged");
       return false;
     }
     calls++;
     openings_.push_back(turn.open_s - task_->idle_open_s);
     busy += turn.busy || turn.open_s > task_->idle_open_s + kResident_s;
+    if (batch_->sets[i].planted) {
+      continue;
+    }
     const double own_s = turn.window.seconds - (python_ ? gpu_.cost_.candidate_s : gpu_.cost_.plan_s);
     samples.push_back(without(own_s, task_->cost.closing_s + task_->cost.flush_s));
   }
@@ -240,7 +241,7 @@ Status Evaluation::prepare() {
   if (task_->idle_open_s == 0) {
     const auto blanks = [this] { return blank_at_hand(); };
     const auto measure = [&] {
-      return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerance_);
+      return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerances_);
     };
     Result<TaskCost> cost = preparing("task", measure);
     if (cost && !cost->measured) {

@@ -42,9 +42,9 @@ Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device, bool 
   if (!python) {
     return python.failure();
   }
-  return gpu_.with_room(device, task_, alone, [&](Oracle oracle) {
-    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_, oracle)
-                                        : task_->session->visible(**python, oracle);
+  return gpu_.with_room(device, task_, alone, [&](Oracle) {
+    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_)
+                                        : task_->session->visible(**python);
   });
 }
 
@@ -165,7 +165,7 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
                   stage, Reason::set_up, window.message.empty() ? "the subject did not get ready" : window.message);
     return nullptr;
   }
-  if (Status laid = (*subject)->expect(*batch_, tolerance_); !laid) {
+  if (Status laid = (*subject)->expect(*batch_, tolerances_); !laid) {
     void_for(stage, laid.failure());
     return nullptr;
   }
@@ -206,11 +206,12 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
     return true;
   }
   Reason reason = Reason::mismatch;
-  if (set > 0) {
-    Result<std::optional<Mismatch>> stale = subject.compare(*batch_, set - 1);
+  if (const std::optional<std::size_t> earlier = subject.before(set)) {
+    Result<std::optional<Mismatch>> stale = subject.compare(*batch_, *earlier);
     reason = stale && !*stale ? Reason::stale_output : reason;
   }
-  verdict_.fail(Outcome::wrong, stage, reason, (*wrong)->text());
+  verdict_.fail(Outcome::wrong, stage, reason,
+                text_of(**wrong, task_->session->layouts().inputs, task_->session->layouts().state));
   return false;
 }
 
@@ -222,29 +223,23 @@ bool Evaluation::verify() {
     }
     batch_ = *made;
   }
-  const bool secret = purpose_ == Purpose::verdict;
   const std::string name = request_.value("tolerance", "calibrated");
-  Result<std::vector<Tolerance>> tolerance =
-      tolerances(name, task_->session->layouts().outputs.tensors.size(), batch_->scales);
+  Result<Tolerances> tolerance =
+      tolerances(name, *task_->session->calibration(), task_->session->layouts().outputs.tensors.size());
   if (!tolerance) {
     verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
     return false;
   }
-  tolerance_ = *tolerance;
-  verdict_.evidence["tolerance"] = name == "calibrated" && batch_->scales.empty() ? "strict" : name;
-  if (!batch_->oracle_error.empty()) {
-    verdict_.evidence["oracle_error"] = batch_->oracle_error;
-  }
+  tolerances_ = *tolerance;
   subject_ = fresh(Stage::verify);
   if (!subject_) {
     return false;
   }
-  verified_ = secret ? kVerificationSets : kVisibleVerified;
-  if (!secret) {
+  if (purpose_ != Purpose::verdict) {
     verdict_.evidence["sets"] = "visible";
   }
   Json seeds = Json::array();
-  for (std::size_t i = 0; i < verified_; i++) {
+  for (std::size_t i = 0; i < batch_->verified; i++) {
     seeds.push_back(batch_->sets[i].seed);
     const Window window = subject_->direct(*batch_, i, kCallTimeout);
     longest_call_s_ = std::max(longest_call_s_, window.seconds);

@@ -31,15 +31,12 @@ Json Evaluation::answer() const {
 std::string Evaluation::verify_text() const {
   std::ostringstream out;
   if (verdict_.ok()) {
-    out << "Correct: all outputs of " << verified_ << " sets of inputs and weights are within the tolerance ("
+    out << "Correct: all outputs of " << batch_->verified << " sets of inputs and weights are within the tolerance ("
         << verdict_.evidence.value("tolerance", "") << ").\n";
     return out.str();
   }
   out << word_of(verdict_.status()) << " (" << word_of(verdict_.stage()) << ": " << word_of(verdict_.reason()) << ")\n"
       << verdict_.detail() << "\n";
-  if (verdict_.status() == Outcome::wrong && !tolerance_.empty()) {
-    out << line("allowed: %.3g + %.3g * |expected|\n", tolerance_.front().atol, tolerance_.front().rtol);
-  }
   return out.str();
 }
 
