@@ -90,4 +90,4 @@ local function run(list)
   return exit
 end
 
-return { name = "evaluate", summary = ABOUT.summary, options = OPTIONS, run = run }
+return { name = "evaluate", summary = ABOUT.summary, about = ABOUT, options = OPTIONS, run = run }
