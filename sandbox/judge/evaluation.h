@@ -2,7 +2,7 @@
 // time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
-// evaluation_time.cpp: blocks, baselines, the decision. feedback.cpp: the texts for an agent.
+// evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the figures of an agent's texts.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,8 @@
 
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/compare.h"
+#include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/report.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
 #include "sandbox/judge/subject.h"
@@ -36,7 +38,6 @@ class Evaluation {
   bool matches(const Subject& subject, const Set& set) const;
   bool right(const Subject& subject, const Window& window, std::size_t set) const;
   bool check(Subject& subject, const Window& window, std::size_t set, Stage stage);
-  void blame_window(const Window& window, Stage stage);
   Reason reason_for(Subject& subject, std::size_t set);
   bool stale_weights(Subject& subject, std::size_t set);
   std::unique_ptr<Subject> fresh(Stage stage);
@@ -51,14 +52,14 @@ class Evaluation {
   bool settled(const std::string& kind) const;
   bool measure_baseline(const std::string& kind);
   void calibrate();
-  bool decide_on(const std::string& kind, const std::vector<double>& samples);
+  bool decide(const std::vector<double>& samples);
+  bool feed(Decision& decision, const std::string& kind, void (Decision::*with)(const std::string&, double));
   bool below_floor(double seconds);
   std::vector<std::string> opponents() const;
 
   // feedback.cpp
   Json answer();
-  std::string verify_text() const;
-  std::string profile_text() const;
+  ProfileFacts profile_facts() const;
 
   Service& service_;
   const Json& request_;

@@ -8,28 +8,13 @@
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/limits.h"
 #include "sandbox/quiet.h"
 
 namespace khost::judge {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-
-constexpr double kSetUpTimeout_s = 20;
-constexpr double kCallTimeout_s = 5;
-constexpr double kCompileTimeout_s = 180;
-constexpr double kReferenceTimeout_s = 60;
-constexpr int kBaselineProcesses = 3;
-constexpr int kMostTries = 3;  // measurements of a baseline, and calibrations, on a machine that is never quiet
-constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
-constexpr std::size_t kVisibleCalls = 12;
-constexpr std::size_t kFewestClean = 5;
-constexpr int kCalibrationCalls = 40, kFewCalls = 5;
-// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody
-// must rather be too little than too much.
-constexpr double kCostShare = 0.05;
-constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
-constexpr double kFloorMargin = 1.05;
 
 double at_least(double seconds) {
   return std::max(1e-7, seconds);
@@ -149,12 +134,12 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
     (*subject)->write(*session_, batch_->sets[order[i]]);
     alone.quiet.look_again();
-    const Window window = (*subject)->clock().call(60);
+    const Window window = (*subject)->clock().call(kBaselineCallTimeout_s);
     if (window.end != Window::End::done) {
       session_->residents[kind].reset();
       return Failure{"the " + kind + " baseline did not answer", "timeout"};
     }
-    if (i < kBaselineWarmUp) {
+    if (i < kBaselineWarmUps) {
       continue;
     }
     const double net = at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s));
@@ -172,7 +157,7 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
 bool Evaluation::settled(const std::string& kind) const {
   const auto known = session_->baselines.find(kind);
   return session_->unavailable.count(kind) > 0 ||
-         (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostTries));
+         (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostUnsteady));
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
@@ -230,7 +215,7 @@ void Evaluation::calibrate() {
         seconds.push_back(window.seconds);
         clean += undisturbed(window) ? 1 : 0;
       }
-      if (window.end == Window::End::done && (undisturbed(window) || i + kFewCalls > kCalibrationCalls)) {
+      if (window.end == Window::End::done && (undisturbed(window) || i + kFewestCleanReplies > kCalibrationCalls)) {
         reply.push_back(window.reply_s);
         late.push_back(window.late_s);
       }
@@ -239,7 +224,7 @@ void Evaluation::calibrate() {
     service_.cost_.late_s = quantile(late, 0.9);
     service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
     // Else the machine was busy: once more with the next verdict.
-    service_.cost_.known = 2 * clean >= kCalibrationCalls || ++service_.cost_.tries >= kMostTries;
+    service_.cost_.known = 2 * clean >= kCalibrationCalls || ++service_.cost_.tries >= kMostUnsteady;
   }
   subject = Failure{"", ""};  // it is gone before anybody else is timed
   Result<double> python = baseline_block("empty", Process::fresh);
@@ -254,52 +239,56 @@ std::vector<std::string> Evaluation::opponents() const {
   return {"eager", "compile"};
 }
 
-// Clear cases need no live baseline; the others take brackets of baseline, candidate in a fresh process, baseline.
-// False only when the candidate failed in one of them.
-bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& samples) {
-  const auto found = session_->baselines.find(kind);
-  if (kind != "self" && found == session_->baselines.end()) {
-    verdict_.evidence[kind + "_unavailable"] = session_->unavailable[kind];
-    return true;
+// What the candidate's first block says against each baseline, and brackets for those that it does not settle. False only
+// when the candidate failed in one of them, or as its own baseline.
+bool Evaluation::decide(const std::vector<double>& samples) {
+  Decision decision({}, verdict_.slack_s);
+  decision.first_block(samples, steady_candidate_);
+  for (const std::string& kind : opponents()) {
+    const auto found = session_->baselines.find(kind);
+    if (kind == "self") {
+      decision.baseline(kind, self_);
+    } else if (found == session_->baselines.end()) {
+      decision.unavailable(kind, session_->unavailable[kind]);
+    } else {
+      decision.baseline(kind, found->second);
+    }
   }
-  const Baseline& known = kind == "self" ? self_ : found->second;
-  const double slack = verdict_.slack_s;
-  verdict_.times[kind + "_s"] = known.seconds;
-  verdict_.speedup[kind] = known.seconds / verdict_.times["candidate_s"];
+  decision.write_times(verdict_);
   if (purpose_ == Purpose::profile) {
     return true;
   }
-  if (known.seconds < kUnresolved * slack) {
-    verdict_.evidence["unresolved"].push_back(kind);
-    verdict_.unresolved(SpeedReason::short_baseline);
+  for (const std::string& kind : decision.open()) {
+    if (!feed(decision, kind, &Decision::before)) {
+      return false;
+    }
   }
-  std::optional<bool> faster;
-  if (known.steady && steady_candidate_) {
-    faster = clear_case(known, samples, slack);
-  }
-  std::vector<double> brackets;
-  Result<double> before = faster ? Result<double>(0.0) : baseline_block(kind, Process::resident);
-  if (kind == "self" && !before) {
-    return false;  // the candidate failed, and the verdict says how
-  }
-  while (!faster && before && brackets.size() < static_cast<std::size_t>(kMostBrackets)) {
+  while (!decision.open().empty()) {
     std::vector<double> block;
     if (!fresh_block(block)) {
       return false;
     }
-    Result<double> after = baseline_block(kind, Process::resident);
-    if (!after && kind == "self") {
-      return false;
+    decision.candidate_block(median(block));
+    for (const std::string& kind : decision.open()) {
+      if (!feed(decision, kind, &Decision::after)) {
+        return false;
+      }
     }
-    if (!after) {
-      break;
-    }
-    brackets.push_back(bracket(*before, median(block), *after, slack));
-    faster = decide(brackets);
-    before = after;
   }
-  verdict_.faster[kind] = faster.value_or(false);
-  verdict_.evidence["brackets"][kind] = brackets;
+  decision.write(verdict_);
+  return true;
+}
+
+// A block of a baseline for the decision. False when the candidate failed as its own baseline, which the verdict says.
+bool Evaluation::feed(Decision& decision, const std::string& kind, void (Decision::*with)(const std::string&, double)) {
+  const Result<double> block = baseline_block(kind, Process::resident);
+  if (block) {
+    (decision.*with)(kind, *block);
+  } else if (kind == "self") {
+    return false;
+  } else {
+    decision.lost(kind, block.failure().message);
+  }
   return true;
 }
 
@@ -375,15 +364,9 @@ bool Evaluation::time() {
                   "the time is less than reading the inputs takes on this machine");
     return false;
   }
-  for (const std::string& kind : kinds) {
-    if (!decide_on(kind, samples)) {
-      return false;
-    }
+  if (!decide(samples)) {
+    return false;
   }
-  if (verdict_.faster.empty() && purpose_ == Purpose::verdict) {
-    verdict_.unresolved(SpeedReason::no_baseline);
-  }
-  verdict_.measured();
   verdict_.evidence["disturbed_windows"] = dropped_;
   verdict_.evidence["exclusive_s"] = exclusive_s_;
   return true;

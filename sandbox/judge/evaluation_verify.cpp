@@ -1,22 +1,10 @@
 // Calls on sets, and what is wrong with what they returned.
-#include <signal.h>
-
-#include <cmath>
-
 #include "host/base/sha256.h"
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge {
-namespace {
-
-constexpr double kSetUpTimeout_s = 20;
-constexpr double kCallTimeout_s = 5;
-constexpr double kReferenceTimeout_s = 60;
-constexpr int kOutOfMemory = 12;  // khost-subject's exit status
-
-}  // namespace
-
 bool Evaluation::take_batch() {
   const bool secret = purpose_ == Purpose::verdict;
   const std::string artefact = sha256_hex(built_.hash + plan_.to_json().dump());
@@ -52,39 +40,8 @@ std::unique_ptr<Subject> Evaluation::fresh(Stage stage) {
   if (window.end == Window::End::done && window.status == 0) {
     return std::move(*subject);
   }
-  const bool memory = window.message.find("Cannot allocate memory") != std::string::npos;
-  verdict_.fail(window.end == Window::End::timeout ? Outcome::timeout
-                : memory                           ? Outcome::oom
-                                                   : Outcome::crash,
-                stage, Reason::set_up, window.message.empty() ? "the subject did not get ready" : window.message);
+  verdict_.fail(stage, blame_set_up(window));
   return nullptr;
-}
-
-// A call that did not come to an end that can be looked at.
-void Evaluation::blame_window(const Window& window, Stage stage) {
-  switch (window.end) {
-    case Window::End::timeout:
-      return verdict_.fail(Outcome::timeout, stage, Reason::call, "a call did not come back");
-    case Window::End::stuck:
-      return verdict_.fail(Outcome::timeout, stage, Reason::stop, "the process could not be stopped after its call");
-    case Window::End::ran:
-      return verdict_.fail(
-          Outcome::violation, stage, Reason::ran_while_frozen,
-          "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) + " ns between its calls");
-    case Window::End::escaped:
-      return verdict_.fail(Outcome::violation, stage, Reason::affinity, "a thread left the cores that it was given");
-    case Window::End::gone: {
-      const int number = window.exit ? window.exit->signal : 0;
-      if ((window.exit && window.exit->code == kOutOfMemory) || number == SIGKILL) {  // only the kernel sends that
-        return verdict_.fail(Outcome::oom, stage, Reason::memory, "the kernel's process ran out of memory");
-      }
-      return verdict_.fail(
-          Outcome::crash, stage, number != 0 ? Reason::signal : Reason::exit,
-          number != 0 ? "the kernel died of signal " + std::to_string(number) : "the kernel ended its process");
-    }
-    case Window::End::done:
-      return verdict_.fail(Outcome::crash, stage, Reason::status, window.message);
-  }
 }
 
 // Whether the outputs are what the reference returned for a set.
@@ -99,7 +56,7 @@ bool Evaluation::right(const Subject& subject, const Window& window, std::size_t
 
 bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
   if (window.end != Window::End::done || window.status != 0) {
-    blame_window(window, stage);
+    verdict_.fail(stage, blame_window(window));
     return false;
   }
   const Layouts& layouts = session_->layouts();

@@ -2,11 +2,10 @@
 
 #include "sandbox/abi/derive.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge {
 namespace {
-
-constexpr double kRecordTimeout_s = 30;
 
 bool is_source(const std::string& path) {
   const std::string end = path.substr(path.rfind('.') == std::string::npos ? path.size() : path.rfind('.'));
@@ -24,7 +23,7 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
                      {"signatures", request.built.signatures},
                      {"inputs", request.session.layouts().inputs.to_json()},
                      {"state", request.session.layouts().state.to_json()}};
-  Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kRecordTimeout_s);
+  Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kPlanTimeout_s);
   if (!answer) {
     return Failure{answer.failure().message, "plan"};
   }

@@ -168,13 +168,6 @@ TEST_CASE("the outputs of a dict are compared by their keys, in the order of the
   CHECK_FALSE(parsed({{"kind", "dict"}, {"items", {{"scaled", scaled}}}}));
 }
 
-TEST_CASE("tensors that are not contiguous are named for whoever reads them as dense") {
-  CHECK(
-      strides_note(manifest(list({tensor({4, 8}, {8, 1}, 0, "x"), tensor({1, 8}, {99, 1}, 0, "one")}), {128})).empty());
-  CHECK(strides_note(manifest(list({tensor({4, 8}, {1, 4}, 0, "x"), tensor({4, 8}, {0, 1}, 0, "bias")}), {128})) ==
-        "x (size [4,8], stride [1,4]) is not contiguous; bias (size [4,8], stride [0,1]) is not contiguous");
-}
-
 TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
   const Manifest inputs =
       manifest(list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});

@@ -6,6 +6,7 @@
 
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/evaluation/limits.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {
@@ -13,7 +14,6 @@ namespace {
 
 constexpr int kWindows = 25;
 constexpr double kTimeout_s = 2;
-constexpr double kSetUpTimeout_s = 20;
 constexpr double kCopyTimeout_s = 10;
 constexpr double kLeastTime_s = 1e-7;  // what no kernel is faster than
 constexpr double kMostBesides = 0.1;

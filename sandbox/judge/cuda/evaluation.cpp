@@ -45,7 +45,7 @@ Result<Json> Evaluation::run() {
   const auto measured = [this] { return times_wanted(); };
   const auto unknown = [&] { return measured() && !known_; };
   const auto absent = [this] { return !absent_.empty(); };
-  const auto unsettled = [this] { return !close_.empty(); };
+  const auto unsettled = [this] { return purpose_ == Purpose::verdict && decision_ && !decision_->open().empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
   for (const Step& step : {Step{"task", Stage::task, &Evaluation::open_device, Need::nothing, always},
@@ -72,6 +72,9 @@ Result<Json> Evaluation::run() {
     if (!run_step(step, right, *lease)) {
       return answer();
     }
+  }
+  if (decision_ && purpose_ == Purpose::verdict) {
+    decision_->write(verdict_);
   }
   verdict_.pass();
   return answer();

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,15 @@
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
+#include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/limits.h"
+#include "sandbox/judge/evaluation/report.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
 struct ProfilerPlace;
-
-inline constexpr std::size_t kWarmUps = 3;        // calls of a process before one is timed
-inline constexpr std::size_t kVisibleCalls = 12;  // of an agent's profile
-inline constexpr std::size_t kBracketCalls = 12;  // of a block of a bracket
 
 // Whether it is the machine's fault, such as want of room: it is tried again.
 bool passing(const Failure& why);
@@ -133,11 +133,9 @@ class Evaluation {
   }
   Result<Blank> blank_at_hand();
   Json answer() const;  // the verdict; for an agent with a text
-  std::string verify_text() const;
-  std::string profile_text() const;
-  void compare_with(const std::string& kind);
-  bool slower_beside(const std::string& kind);
-  void settle(const std::vector<std::string>& asked);
+  ProfileFacts profile_facts() const;
+  void compare_with_cached();
+  void compare_beside(const std::vector<std::string>& asked);
   bool same_clocks() const;  // as when the candidate was timed
 
   Gpu& gpu_;
@@ -165,13 +163,14 @@ class Evaluation {
   std::unique_lock<std::mutex> measuring_;  // the task's, while baselines come up that nobody has measured
   std::unique_lock<Places> place_;          // among all whose baselines come up
   std::vector<double> samples_;             // seconds of the candidate's timed calls
-  std::vector<std::string> close_;          // baselines that these did not settle
-  std::vector<std::string> absent_;         // of these, those that have no process
+  std::optional<Decision> decision_;        // what these say against the baselines
+  std::vector<std::string> absent_;         // open baselines of it that have no process
   double exclusive_s_ = 0;
   double longest_call_s_ = 0;     // of the verification, by the host's clock
   std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
-  Json kernels_;  // of a profile, for readers
+  std::vector<Mismatch> mismatches_;  // of the first wrong set
+  Json kernels_;                      // of a profile, for readers
   std::string kernels_text_;
 };
 

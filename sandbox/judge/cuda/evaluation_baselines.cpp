@@ -12,12 +12,6 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr double kCompileTimeout = 240;
-constexpr double kBaselineTimeout = 60;
-constexpr std::size_t kBaselineProcesses = 3;
-constexpr int kMostMisses = 4;              // in two verdicts, each tried twice; then verdicts do without the baseline
-constexpr std::size_t kBracketWarmUps = 2;  // of a baseline that was timed a moment ago
-
 std::string ending(const Turn& turn) {
   using End = Window::End;
   const End end = turn.window.end;
@@ -64,8 +58,8 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
   if (!begun) {
     return begun;
   }
-  const Status loaded = (*begun)->loaded(kCompileTimeout);
-  const Status ready = loaded ? (*begun)->ready(kCompileTimeout) : loaded;
+  const Status loaded = (*begun)->loaded(kCompileTimeout_s);
+  const Status ready = loaded ? (*begun)->ready(kCompileTimeout_s) : loaded;
   return ready ? std::move(begun) : Result<std::unique_ptr<GpuBaseline>>(ready.failure());
 }
 
@@ -74,16 +68,16 @@ Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& sub
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
   const std::size_t sets = batch_->drawn().size();
-  const std::size_t warm_ups = fresh ? kWarmUps : kBracketWarmUps;
-  const std::size_t calls = fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
+  const std::size_t warm_ups = fresh ? kWarmUps : kResidentWarmUps;
+  const std::size_t calls = fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kResidentWarmUps + kBracketCalls;
   const std::vector<std::size_t> order = around(batch_->drawn(), 0, calls);
   for (std::size_t i = 0; i < calls; i++) {
     const bool warming = i < warm_ups;
     Turn turn;
     if (warming && fresh) {
-      turn.window = subject.direct(*batch_, order[i], kBaselineTimeout);
+      turn.window = subject.direct(*batch_, order[i], kBaselineCallTimeout_s);
     } else {
-      turn = subject.queued(*batch_, order[i], kBaselineTimeout);
+      turn = subject.queued(*batch_, order[i], kBaselineCallTimeout_s);
     }
     if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
       const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
@@ -203,7 +197,7 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
   }
   for (auto& [kind, begun] : up) {
     for (const auto& one : begun) {
-      if (const Status loaded = one->loaded(kCompileTimeout); !loaded) {
+      if (const Status loaded = one->loaded(kCompileTimeout_s); !loaded) {
         verdict_.evidence["baselines_alone"][kind] = loaded.failure().message;
         begun.clear();
         break;
@@ -224,7 +218,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
     Result<std::unique_ptr<GpuBaseline>> one =
         stay ? Result<std::unique_ptr<GpuBaseline>>(std::move(loaded[i])) : start_baseline(kind);
     const bool compiles = kind == "compile" && i == 0;  // it did, when it was loaded beside others
-    const Status ready = !one ? Status(one.failure()) : stay && !compiles ? (*one)->ready(kCompileTimeout) : ok();
+    const Status ready = !one ? Status(one.failure()) : stay && !compiles ? (*one)->ready(kCompileTimeout_s) : ok();
     if (!ready) {
       return ready;
     }

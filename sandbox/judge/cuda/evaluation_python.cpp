@@ -11,7 +11,6 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr double kRecordTimeout_s = 60;
 constexpr const char* kFile = "model_new.py";
 constexpr const char* kWorkspace = "cuda_extension";  // also the key of its library
 
@@ -23,7 +22,7 @@ Result<Json> recorded(Service& service, const Json& request) {
   if (!child) {
     return child.failure();
   }
-  Result<Json> answer = child->call({{"kind", "candidate_record"}, {"request", request}}, {}, kRecordTimeout_s);
+  Result<Json> answer = child->call({{"kind", "candidate_record"}, {"request", request}}, {}, kModuleTimeout_s);
   if (!answer) {
     return Failure{answer.failure().message, answer.failure().code == "timeout" ? "timeout" : "build"};
   }

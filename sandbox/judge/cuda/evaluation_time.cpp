@@ -5,16 +5,14 @@
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {
 namespace {
 
-constexpr double kLeastCallTimeout = 1;
 constexpr const char* kClocks[] = {"sm_mhz", "memory_mhz"};
 constexpr double kSameClock = 0.005;
-constexpr double kReadyTimeout_s = 30;  // of a baseline that has loaded what was compiled
-constexpr double kResolved = 20;        // slacks that a time must be long to say anything about speed
 // How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
 // its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
 // 4.
@@ -23,7 +21,7 @@ constexpr double kResident_s = 2.2e-3;
 }  // namespace
 
 bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most) {
-  const double timeout = std::max(kLeastCallTimeout, 10 * longest_call_s_);
+  const double timeout = std::max(kTimedCallLeast_s, kTimedCallFactor * longest_call_s_);
   // A verdict's call has a set of its own; an agent's profile goes round its few drawn sets.
   const std::size_t first = blocks_++ * kBracketCalls;
   const std::vector<std::size_t> order =
@@ -31,28 +29,19 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   int busy = 0, calls = 0;
   for (const std::size_t i : order) {
     Turn turn = subject.queued(*batch_, i, timeout);
-    if (turn.lost) {
-      verdict_.fail(Outcome::crash, Stage::time, Reason::device, "the GPU did not come back while the candidate ran");
-      return false;
-    }
-    if (turn.window.end == Window::End::timeout && turn.open_s == 0) {
-      verdict_.fail(Outcome::violation, Stage::time, Reason::synchronises,
-                    "the candidate did not return before its inputs were there: it waits for the device, allocates or "
-                    "loads something in every call");
+    const DeviceTurn seen{turn.lost,  turn.window.end != Window::End::timeout || turn.open_s > 0,
+                          turn.woke,  turn.wrong,
+                          turn.loose, subject.most_loose(),
+                          kSamples};
+    if (const std::optional<Finding> unopened = blame_unopened(seen)) {
+      verdict_.fail(Stage::time, *unopened);
       return false;
     }
     if (!check(subject, turn.window, i, Stage::time)) {
       return false;
     }
-    if (turn.woke) {
-      verdict_.fail(Outcome::violation, Stage::time, Reason::ran_while_frozen,
-                    "the process woke up while it was to stand");
-      return false;
-    }
-    if (turn.wrong > 0 || turn.loose > subject.most_loose()) {
-      verdict_.fail(Outcome::wrong, Stage::time, Reason::early_acknowledgement,
-                    std::to_string(turn.wrong + turn.loose) + " of " + std::to_string(kSamples) +
-                        " sampled elements were not there when the call was acknowledged");
+    if (const std::optional<Finding> early = blame_acknowledged(seen)) {
+      verdict_.fail(Stage::time, *early);
       return false;
     }
     calls++;
@@ -69,9 +58,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
   verdict_.evidence["opening_extra_s"] = median(openings_);
   if (2 * busy > calls) {
-    verdict_.fail(Outcome::violation, Stage::time, Reason::device_busy,
-                  "something of the candidate stays on the device between its calls: opening one took " +
-                      std::to_string(std::lround(median(openings_) * 1e6)) + " us longer than alone");
+    verdict_.fail(Stage::time, blame_busy(median(openings_)));
     return false;
   }
   return true;
@@ -103,45 +90,32 @@ Status Evaluation::calibrate() {
   return ok();
 }
 
-// What one block of the candidate says against a baseline; what it does not settle is left to brackets.
-void Evaluation::compare_with(const std::string& kind) {
+// What one block of the candidate says against the cached readings.
+void Evaluation::compare_with_cached() {
   const Session& session = *task_->session;
-  const auto found = session.baselines.find(kind);
-  if (found == session.baselines.end()) {
-    verdict_.evidence[kind + "_unavailable"] = session.unavailable.at(kind);
-    return;
+  decision_.emplace(Decision::Rules{true}, gpu_.cost_.slack_s);
+  decision_->first_block(samples_, true);
+  for (const std::string& kind : kinds()) {
+    const auto found = session.baselines.find(kind);
+    if (found == session.baselines.end()) {
+      decision_->unavailable(kind, session.unavailable.at(kind));
+    } else {
+      decision_->baseline(kind, found->second);
+    }
   }
-  const double slack = gpu_.cost_.slack_s;
-  verdict_.times[kind + "_s"] = found->second.seconds;
-  verdict_.speedup[kind] = found->second.seconds / median(samples_);
-  if (purpose_ == Purpose::profile) {
-    return;  // brackets decide a verdict; an agent sees the times
-  }
-  const bool resolved = found->second.seconds >= kResolved * slack;
-  const std::optional<bool> faster = resolved ? clear_case(found->second, samples_, slack) : std::optional(false);
-  verdict_.faster[kind] = faster.value_or(false);
-  if (!resolved) {
-    verdict_.evidence["unresolved"].push_back(kind);
-    verdict_.unresolved(SpeedReason::short_baseline);
-  } else {
-    verdict_.evidence["brackets"][kind] = Json::array();
-  }
-  if (!faster) {
-    close_.push_back(kind);
-  }
+  decision_->write_times(verdict_);
 }
 
 // A block of the resident baseline takes a tenth of a second, brackets with their processes take seconds; most
 // candidates that no cached reading settles are about as fast as the baseline.
-bool Evaluation::slower_beside(const std::string& kind) {
-  if (resident(kind) == nullptr) {
-    return false;
+void Evaluation::compare_beside(const std::vector<std::string>& asked) {
+  for (const std::string& kind : asked) {
+    if (decision_->wants_beside(kind) && resident(kind) != nullptr) {
+      if (const Result<double> block = resident_block(kind)) {
+        decision_->beside(kind, *block);
+      }
+    }
   }
-  const Result<double> beside = resident_block(kind);
-  if (beside) {
-    verdict_.evidence["beside_s"][kind] = *beside;
-  }
-  return beside && judge::slower_beside(*beside, task_->session->baselines.at(kind), samples_, gpu_.cost_.slack_s);
 }
 
 bool Evaluation::beside() {
@@ -149,13 +123,13 @@ bool Evaluation::beside() {
     if (resident(kind) != nullptr || loaded.empty()) {
       continue;  // somebody else's came first
     }
-    if (loaded.front()->ready(kReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
+    if (loaded.front()->ready(kBaselineReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
       task_->residents[kind] = std::move(loaded.front());  // or else brackets say what is wrong with it
     }
   }
   place_ = {};
   if (same_clocks()) {  // seconds have gone by
-    settle(absent_);
+    compare_beside(absent_);
   }
   return true;
 }
@@ -168,53 +142,37 @@ bool Evaluation::same_clocks() const {
   });
 }
 
-// Of these, baselines that the candidate is slower than need no bracket.
-void Evaluation::settle(const std::vector<std::string>& asked) {
-  for (const std::string& kind : asked) {
-    if (slower_beside(kind)) {
-      close_.erase(std::find(close_.begin(), close_.end(), kind));
-    }
-  }
-}
-
 // Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on: a block
 // of the candidate stands in a bracket of each baseline.
 bool Evaluation::brackets() {
-  struct Open {
-    std::string kind;
-    double before;
-    std::vector<double> brackets;
+  const auto block_of = [this](const std::string& kind, void (Decision::*feed)(const std::string&, double)) {
+    const Result<double> block = resident_block(kind);
+    if (block) {
+      ((*decision_).*feed)(kind, *block);
+    } else if (goes_without(kind, block.failure())) {
+      decision_->lost(kind, block.failure().message);
+    } else {
+      return void_for(Stage::time, block.failure());
+    }
+    return true;
   };
-  std::vector<Open> open;
-  for (const std::string& kind : close_) {
-    Result<double> before = resident_block(kind);
-    if (before) {
-      open.push_back({kind, *before, {}});
-    } else if (!goes_without(kind, before.failure())) {
-      return void_for(Stage::time, before.failure());
+  for (const std::string& kind : decision_->open()) {
+    if (!block_of(kind, &Decision::before)) {
+      return false;
     }
   }
-  for (int i = 0; i < kMostBrackets && !open.empty(); i++) {
+  while (!decision_->open().empty()) {
     std::unique_ptr<Candidate> again = fresh(Stage::time);
     std::vector<double> block;
     if (!again || !warm(*again, Stage::time) || !candidate_block(*again, block, kBracketCalls)) {
       return false;
     }
     again.reset();
-    for (auto one = open.begin(); one != open.end();) {
-      Result<double> after = resident_block(one->kind);
-      std::optional<bool> faster;
-      if (!after && !goes_without(one->kind, after.failure())) {
-        return void_for(Stage::time, after.failure());
+    decision_->candidate_block(median(block));
+    for (const std::string& kind : decision_->open()) {
+      if (!block_of(kind, &Decision::after)) {
+        return false;
       }
-      if (after) {
-        one->brackets.push_back(bracket(one->before, median(block), *after, gpu_.cost_.slack_s));
-        one->before = *after;
-        faster = decide(one->brackets);
-        verdict_.faster[one->kind] = faster.value_or(false);
-        verdict_.evidence["brackets"][one->kind] = one->brackets;
-      }
-      one = after && !faster ? one + 1 : open.erase(one);
     }
   }
   return true;
@@ -287,16 +245,6 @@ bool Evaluation::time() {
   verdict_.evidence["after"] = device_->state();
   verdict_.times["candidate_s"] = median(samples_);
   verdict_.evidence["samples"] = samples_;
-  for (const std::string& kind : kinds()) {
-    compare_with(kind);
-  }
-  if (verdict_.faster.empty() && purpose_ == Purpose::verdict) {
-    verdict_.unresolved(SpeedReason::no_baseline);
-  }
-  verdict_.measured();
-  settle(std::vector(close_));
-  std::copy_if(close_.begin(), close_.end(), std::back_inserter(absent_),
-               [this](const std::string& kind) { return resident(kind) == nullptr; });
   if (gpu_.cost_.bandwidth > 0) {
     // Everything once through the memory; no verdict rests on it, since a task need not read all of its inputs.
     const Layouts& layouts = session.layouts();
@@ -304,6 +252,16 @@ bool Evaluation::time() {
         static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes);
     verdict_.evidence["floor_s"] = bytes / gpu_.cost_.bandwidth;
     verdict_.evidence["bandwidth"] = gpu_.cost_.bandwidth;
+  }
+  compare_with_cached();
+  if (purpose_ == Purpose::profile) {
+    return true;  // brackets decide a verdict; an agent sees the times
+  }
+  compare_beside(decision_->open());
+  for (const std::string& kind : decision_->open()) {
+    if (resident(kind) == nullptr) {
+      absent_.push_back(kind);
+    }
   }
   return true;
 }

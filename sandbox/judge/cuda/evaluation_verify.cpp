@@ -5,12 +5,11 @@
 #include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge::gpu {
 namespace {
 
-constexpr double kSetUpTimeout = 20;
-constexpr double kCallTimeout = 5;
 constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
 constexpr int kMostAhead = 16;            // of all candidates
 constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
@@ -119,7 +118,7 @@ void Evaluation::start_ahead(std::size_t count) {
     ahead_.push_back(std::move(*started));
   }
   for (auto& subject : ahead_) {
-    const Window window = subject->prepared(kSetUpTimeout);
+    const Window window = subject->prepared(kSetUpTimeout_s);
     if (window.end != Window::End::done || window.status != 0) {
       subject.reset();
     }
@@ -142,13 +141,13 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
     return nullptr;
   }
   if (!waiting) {  // the step in which nothing of the candidate runs: what fails in it is ours
-    const Window ours = (*subject)->prepared(kSetUpTimeout);
+    const Window ours = (*subject)->prepared(kSetUpTimeout_s);
     if (ours.end != Window::End::done || ours.status != 0) {
       void_for(stage, {ours.message.empty() ? "the subject did not start" : ours.message, "device"});
       return nullptr;
     }
   }
-  const Window window = (*subject)->ready(kSetUpTimeout);
+  const Window window = (*subject)->ready(kSetUpTimeout_s);
   if (python_ && window.end == Window::End::done && window.status != 0) {
     const Finding blame = (*subject)->blame(window);
     if (blame.status == Outcome::violation) {
@@ -157,12 +156,7 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
     }
   }
   if (window.end != Window::End::done || window.status != 0) {
-    const bool memory = window.message.find("out of memory") != std::string::npos ||
-                        window.message.find("the device has no") != std::string::npos;
-    verdict_.fail(window.end == Window::End::timeout ? Outcome::timeout
-                  : memory                           ? Outcome::oom
-                                                     : Outcome::crash,
-                  stage, Reason::set_up, window.message.empty() ? "the subject did not get ready" : window.message);
+    verdict_.fail(stage, blame_set_up(window));
     return nullptr;
   }
   if (Status laid = (*subject)->expect(*batch_, tolerances_); !laid) {
@@ -173,20 +167,8 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
 }
 
 bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set, Stage stage) {
-  if (window.end == Window::End::timeout || window.end == Window::End::stuck) {
-    verdict_.fail(Outcome::timeout, stage, Reason::call, "a call did not come back");
-    return false;
-  }
-  if (window.end == Window::End::gone) {
-    const int signal = window.exit ? window.exit->signal : 0;
-    verdict_.fail(
-        Outcome::crash, stage, signal != 0 ? Reason::signal : Reason::exit,
-        signal != 0 ? "the launcher died of signal " + std::to_string(signal) : "the launcher ended its process");
-    return false;
-  }
-  if (window.status != 0) {
-    const Finding blame = subject.blame(window);
-    verdict_.fail(stage, blame);
+  if (window.end != Window::End::done || window.status != 0) {
+    verdict_.fail(stage, window.end == Window::End::done ? subject.blame(window) : blame_window(window));
     return false;
   }
   Result<bool> changed = subject.inputs_changed(*batch_, set);
@@ -210,6 +192,8 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
     Result<std::optional<Mismatch>> stale = subject.compare(*batch_, *earlier);
     reason = stale && !*stale ? Reason::stale_output : reason;
   }
+  mismatches_ = {**wrong};
+  verdict_.evidence["wrong_set"] = set;
   verdict_.fail(Outcome::wrong, stage, reason,
                 text_of(**wrong, task_->session->layouts().inputs, task_->session->layouts().state));
   return false;
@@ -241,7 +225,7 @@ bool Evaluation::verify() {
   Json seeds = Json::array();
   for (std::size_t i = 0; i < batch_->verified; i++) {
     seeds.push_back(batch_->sets[i].seed);
-    const Window window = subject_->direct(*batch_, i, kCallTimeout);
+    const Window window = subject_->direct(*batch_, i, kCallTimeout_s);
     longest_call_s_ = std::max(longest_call_s_, window.seconds);
     if (!check(*subject_, window, i, Stage::verify)) {
       return false;
@@ -255,7 +239,7 @@ bool Evaluation::verify() {
 // The first calls of a process load its kernels, which would wait for a stream that waits for us.
 bool Evaluation::warm(Candidate& subject, Stage stage) {
   for (std::size_t i = 0; i < kWarmUps; i++) {
-    if (!check(subject, subject.direct(*batch_, i, kCallTimeout), i, stage)) {
+    if (!check(subject, subject.direct(*batch_, i, kCallTimeout_s), i, stage)) {
       return false;
     }
   }

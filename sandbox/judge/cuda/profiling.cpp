@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sandbox/judge/evaluation/limits.h"
 #include "sandbox/profiler/ceilings.h"
 
 namespace khost::judge::gpu {
@@ -14,12 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSetUpTimeout_s = 30;
-constexpr double kCallTimeout_s = 5;
 constexpr double kCopyTimeout_s = 10;
-constexpr double kBaselineTimeout_s = 240;  // it may compile
-constexpr double kCeilingsTimeout_s = 60;
-constexpr std::size_t kWarmUps = 3;
 constexpr std::size_t kProfiledCalls = 10;
 
 const std::string kCupti = "libcupti.so." + std::to_string(CUDART_VERSION / 1000);
@@ -75,7 +71,7 @@ Result<ProfilerPlace> find_profiler(const std::string& python) {
 Result<profiler::Side> profile_candidate(Device& device, std::unique_ptr<Candidate> subject, const Region& page,
                                          const Batch& batch) {
   const std::vector<std::size_t> sets = around(batch.drawn(), 0, std::max(kWarmUps, kProfiledCalls));
-  Window window = subject->ready(kSetUpTimeout_s);
+  Window window = subject->ready(kProfiledSetUpTimeout_s);
   for (std::size_t i = 0; done(window) && i < kWarmUps; i++) {
     window = subject->direct(batch, sets[i], kCallTimeout_s);
   }
@@ -135,7 +131,7 @@ Result<ProfiledBaseline> profile_baseline(Device& device, const ProfilerPlace& p
   // A region of no bytes has no descriptor; the page's stands in its place and is not looked at.
   const auto fd_of = [&](const Lent& lent) { return lent.bytes() > 0 ? lent.fd() : page->fd(); };
   Result<Json> answer = child->call({{"kind", "profile_cuda"}, {"profile", request}},
-                                    {page->fd(), fd_of(*inputs), fd_of(*state)}, kBaselineTimeout_s);
+                                    {page->fd(), fd_of(*inputs), fd_of(*state)}, kCompileTimeout_s);
   if (!answer) {
     return answer.failure();
   }

@@ -1,7 +1,10 @@
 #include "sandbox/judge/evaluation/blame.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace khost::judge {
 namespace {
@@ -9,6 +12,10 @@ namespace {
 constexpr std::array<std::string_view, 6> kOurs{"gone", "host", "io", "busy", "lease", "device"};
 constexpr std::array<std::string_view, 7> kOfTask{"bad_task",   "timeout",   "limit",  "not_finite",
                                                   "equal_sets", "ambiguous", "trivial"};
+
+constexpr int kOutOfMemory = 12;  // exit status of a subject whose allocation failed
+// How a set-up says that it lacks memory, on the host and on a device.
+constexpr std::array<std::string_view, 3> kLackOfMemory{"Cannot allocate memory", "out of memory", "the device has no"};
 
 template <std::size_t n>
 bool among(const std::array<std::string_view, n>& words, const std::string& word) {
@@ -19,6 +26,11 @@ bool among(const std::array<std::string_view, n>& words, const std::string& word
 Reason reason_for(Outcome status, Stage stage, std::string_view code, Reason other) {
   const std::optional<Reason> reason = reason_of(code);
   return reason && allowed(status, stage, *reason) ? *reason : other;
+}
+
+// Only the kernel sends SIGKILL to a subject that the judge waits for: for want of memory.
+bool ran_out_of_memory(const Window& window) {
+  return window.exit && (window.exit->code == kOutOfMemory || window.exit->signal == SIGKILL);
 }
 
 Finding host_failure(const Failure& why) {
@@ -95,6 +107,71 @@ Finding blame_python(const std::string& message) {
     return {Outcome::violation, *refused, text};
   }
   return {Outcome::crash, reason_for(Outcome::crash, Stage::verify, word, Reason::error), text};
+}
+
+Finding blame_window(const Window& window) {
+  switch (window.end) {
+    case Window::End::timeout:
+      return {Outcome::timeout, Reason::call, "a call did not come back"};
+    case Window::End::stuck:
+      return {Outcome::timeout, Reason::stop, "the process could not be stopped after its call"};
+    case Window::End::ran:
+      return {Outcome::violation, Reason::ran_while_frozen,
+              "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) + " ns between its calls"};
+    case Window::End::escaped:
+      return {Outcome::violation, Reason::affinity, "a thread left the cores that it was given"};
+    case Window::End::gone: {
+      if (ran_out_of_memory(window)) {
+        return {Outcome::oom, Reason::memory, "the candidate's process ran out of memory"};
+      }
+      const int number = window.exit ? window.exit->signal : 0;
+      return number != 0 ? Finding{Outcome::crash, Reason::signal,
+                                   "the candidate's process died of signal " + std::to_string(number)}
+                         : Finding{Outcome::crash, Reason::exit, "the candidate ended its process"};
+    }
+    case Window::End::done:
+      break;
+  }
+  return {Outcome::crash, Reason::status, window.message};
+}
+
+Finding blame_set_up(const Window& window) {
+  const bool memory =
+      ran_out_of_memory(window) || std::any_of(kLackOfMemory.begin(), kLackOfMemory.end(), [&](std::string_view words) {
+        return window.message.find(words) != std::string::npos;
+      });
+  const Outcome status = window.end == Window::End::timeout ? Outcome::timeout : memory ? Outcome::oom : Outcome::crash;
+  return {status, Reason::set_up, window.message.empty() ? "the candidate did not get ready" : window.message};
+}
+
+std::optional<Finding> blame_unopened(const DeviceTurn& turn) {
+  if (turn.lost) {
+    return Finding{Outcome::crash, Reason::device, "the GPU did not come back while the candidate ran"};
+  }
+  if (!turn.opened) {
+    return Finding{Outcome::violation, Reason::synchronises,
+                   "the candidate did not return before its inputs were there: it waits for the device, allocates or "
+                   "loads something in every call"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> blame_acknowledged(const DeviceTurn& turn) {
+  if (turn.woke) {
+    return Finding{Outcome::violation, Reason::ran_while_frozen, "the process woke up while it was to stand"};
+  }
+  if (turn.wrong > 0 || turn.loose > turn.most_loose) {
+    return Finding{Outcome::wrong, Reason::early_acknowledgement,
+                   std::to_string(turn.wrong + turn.loose) + " of " + std::to_string(turn.sampled) +
+                       " sampled elements were not there when the call was acknowledged"};
+  }
+  return std::nullopt;
+}
+
+Finding blame_busy(double extra_s) {
+  return {Outcome::violation, Reason::device_busy,
+          "something of the candidate stays on the device between its calls: opening one took " +
+              std::to_string(std::lround(extra_s * 1e6)) + " us longer than alone"};
 }
 
 }  // namespace khost::judge

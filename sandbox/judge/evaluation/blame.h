@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "host/base/result.h"
+#include "sandbox/judge/clock.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
@@ -33,5 +34,26 @@ Finding blame_task(const Failure& why);
 Finding blame_host(const Failure& why);
 // What a candidate's Python wrote when it refused to go on: "REASON: text", with a refusal's prefix or without.
 Finding blame_python(const std::string& message);
+
+// A call whose window did not end as it should: not `done`, or with a status of the launcher other than 0.
+Finding blame_window(const Window& window);
+// The same of the step in which the candidate is loaded.
+Finding blame_set_up(const Window& window);
+
+// What a GPU's clock saw of a timed call beside its window.
+struct DeviceTurn {
+  bool lost = false;   // the device itself failed
+  bool opened = true;  // the call returned, so that its inputs could be revealed
+  bool woke = false;   // the process did not stand when the call was closed
+  // Sampled elements that were not there when the call was acknowledged: none may be missing where the reference decides
+  // every element, and of outputs with a share that it leaves undecided at most so many.
+  unsigned wrong = 0, loose = 0, most_loose = 0;
+  unsigned sampled = 0;
+};
+// Before the outputs are compared, and after they were found right.
+std::optional<Finding> blame_unopened(const DeviceTurn& turn);
+std::optional<Finding> blame_acknowledged(const DeviceTurn& turn);
+// Openings that took longer than they may with nobody on the device: so much, in the median.
+Finding blame_busy(double extra_s);
 
 }  // namespace khost::judge

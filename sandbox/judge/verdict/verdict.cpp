@@ -32,10 +32,6 @@ void Verdict::fail(Stage stage, Finding finding) {
   fail(finding.status, stage, finding.reason, std::move(finding.text));
 }
 
-void Verdict::add_detail(const std::string& line) {
-  detail_ += (detail_.empty() ? "" : "\n") + line;
-}
-
 void Verdict::pass() {
   if (!failed_) {
     status_ = Outcome::ok;

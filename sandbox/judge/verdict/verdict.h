@@ -33,8 +33,6 @@ class Verdict {
   // void with reason host, and the text names them.
   void fail(Outcome status, Stage stage, Reason reason, std::string text);
   void fail(Stage stage, Finding finding);
-  // A further line of the text for a person.
-  void add_detail(const std::string& line);
   // Every step passed; without effect once something failed.
   void pass();
 
