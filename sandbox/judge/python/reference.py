@@ -58,8 +58,8 @@ class Session:
         """One set, of its kind: drawn as the task draws it, or planted."""
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
-        if planted:
-            plant(values, seed + 2)
+        if planted and plant(values, seed + 2):
+            plant(values, seed + 2, bold=True)  # the only way to plant here, and the calibration has tried it
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             if layout.manifest() != expected.manifest():
