@@ -125,7 +125,8 @@ TEST_CASE("the outputs of a dict have each their own bounds, in the task's order
   REQUIRE(outputs.tensors.size() == 3);
   CHECK(outputs.tensors[0].path == "z");
   const std::vector<Tolerance>& bounds = (*opened)->calibration()->tolerances.drawn;
-  CHECK(bounds[0].bounds[127] > 100 * bounds[1].bounds[127]);
+  CHECK(bounds[0].bounds[150] > 1e-2);  // sums of some millions
+  CHECK(bounds[1].bounds[127] < 1e-4);
   CHECK(bounds[2].rule == Tolerance::Rule::exact);
 }
 
