@@ -194,7 +194,7 @@ class Planting(unittest.TestCase):
         self.assertEqual(c.answer["uninformative"], "")
 
     def test_a_model_that_raises_on_outliers_gets_none(self):
-        c = Calibrated("torch.cholesky_inverse(torch.linalg.cholesky(x.diag_embed() + 8 * torch.eye(64)))", "torch.randn(16, 64)")
+        c = Calibrated("torch.exp(x) if bool((x.abs() < 6.5).all()) else missing", "torch.randn(16, 64).clamp(-3.4, 3.3)")
         self.assertIn("the model does not bear outliers", c.answer["planting"])
 
     def test_a_range_by_chance_is_planted_where_the_task_says_nothing_without(self):

@@ -3,8 +3,10 @@
 The answer's form is the judge's (sandbox/judge/tolerance.h): for each kind of set and each output tensor the bound, what
 speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
 
+import copy
 import random
 import secrets
+import time
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,6 +24,7 @@ MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
 WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by many roundings
 AMBIGUOUS = 0.01        # undecided elements of an integer output, beyond which no answer can be called wrong
 WIDE_STEP = 64
+SLOW_S = 5.0            # a run in double that takes longer is done on one set of each kind only
 
 
 def fresh_seed():
@@ -93,6 +96,21 @@ def equal_sets(one, other):
         for a, b in zip(tensors(one), tensors(other)))
 
 
+def outlying(sample, bold=False):
+    """The sample with outliers, planted in place. Unplantable says why not."""
+    why = plant(sample.values, fresh_seed(), bold)
+    if why:
+        raise Unplantable(why)
+    try:
+        outputs = run(sample.model, sample.values)
+    except Exception as error:
+        raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200]) from None
+    why = reason_against(sample.expected, outputs)
+    if why:
+        raise Unplantable(why)
+    return bank.Sample(sample.model, sample.values, outputs, sample.expected)
+
+
 class Calibration:
     """Of one task. `want_planted`: whether planted sets are wanted at all. `settle`: where the device has no room for the
     oracle, do without; else that error is raised."""
@@ -100,26 +118,14 @@ class Calibration:
     def __init__(self, task, want_planted=True, settle=True):
         self.task, self.settle = task, settle
         self.oracle_error, self.planting = "", "" if want_planted else "not wanted"
-        self.verdicts, self.samples, self.exact = {}, {}, {}
+        self.verdicts, self.samples, self.exact, self.slow = {}, {}, {}, False
 
     def sample(self, planted=False, bold=False):
         seed = fresh_seed()
         model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
-        expected = run(model, values)
-        name_nan(expected)
-        if not planted:
-            return bank.Sample(model, values, expected)
-        why = plant(values, seed + 2, bold)
-        if why:
-            raise Unplantable(why)
-        try:
-            outlying = run(model, values)
-        except Exception as error:
-            raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200]) from None
-        why = reason_against(expected, outlying)
-        if why:
-            raise Unplantable(why)
-        return bank.Sample(model, values, outlying, expected)
+        sample = bank.Sample(model, values, run(model, values))
+        name_nan(sample.expected)
+        return outlying(sample, bold) if planted else sample
 
     def draw(self):
         first, second = self.sample(), self.sample()
@@ -142,10 +148,12 @@ class Calibration:
 
     def measures(self, kind):
         """The errors of each output over the samples of a kind."""
-        samples = self.samples[kind][:2]
+        samples = self.samples[kind][:1 if self.slow else 2]
         terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
         measures = [measure_of(x, terms / max(1, x.numel())) for x in samples[0].expected]
         for number, sample in enumerate(samples):
+            if number and self.slow:
+                break
             exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
@@ -160,7 +168,11 @@ class Calibration:
         u = 2.0 ** -53 if floats and all(x.dtype == torch.float64 for x in floats) else 2.0 ** -24
         if not self.oracle_error:
             try:
+                begin = time.monotonic()
                 exact = run_in_double(sample.model, sample.values)
+                if exact[0].is_cuda:
+                    torch.cuda.synchronize()
+                self.slow = self.slow or time.monotonic() - begin > SLOW_S
                 if [x.shape for x in exact] != [x.shape for x in sample.expected]:
                     raise ValueError("the outputs have other shapes in double")
                 moves = [Scattered(u, seed), Coherent(u)]
@@ -279,6 +291,28 @@ class Calibration:
 
 class Unplantable(Exception):
     """Planted sets are given up; the text says why."""
+
+
+def passing(samples):
+    """Names of the answers of the bank that pass at the judge's bound, on samples of one task that were drawn elsewhere."""
+    calibration = Calibration(None)
+    calibration.samples["drawn"] = samples
+    equal = equal_sets(*samples[:2])
+    calibration.judge("drawn", equal)
+    _, names, _ = calibration.outcome(equal)
+    for bold in (False, True):
+        if not names:
+            break
+        first = samples[0]
+        try:
+            calibration.samples["planted"] = [outlying(bank.Sample(first.model, copy.deepcopy(first.values),
+                                                                   first.expected), bold)]
+        except Unplantable:
+            continue
+        calibration.judge("planted", equal)
+        _, names, _ = calibration.outcome(equal)
+        break
+    return names
 
 
 def calibrate(task, want_planted=True, settle=True):
