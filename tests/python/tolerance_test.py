@@ -128,6 +128,10 @@ class Elements(unittest.TestCase):
         self.assertEqual(beyond(entry, exact.bfloat16(), sample.expected[0]), 0)
         self.assertGreater(beyond(entry, 1.1 * exact, sample.expected[0]), 10000)
 
+    def test_exact_zeros_do_not_hide_that_a_reference_is_reduced(self):
+        c = Calibrated("torch.relu(x @ w)", "torch.randn(256, 256).bfloat16(), torch.randn(256, 256).bfloat16()", "x, w")
+        self.assertEqual(c.answer["kinds"]["drawn"][0]["k"], 4)
+
     def test_a_function_that_jumps_has_a_share_and_no_wide_bound(self):
         c = Calibrated("torch.round(torch.softmax(x, -1) * 1000) / 1000", "torch.randn(512, 256)")
         entry = c.answer["kinds"]["drawn"][0]

@@ -294,27 +294,34 @@ def answers(sample, earlier, exact=None, constant=False):
 
 
 class Verdicts:
-    """What became of every answer on every output of one sample of a kind."""
+    """What became of every answer on every output, over samples of one kind: an answer must pass on all of them."""
 
-    def __init__(self, rules, sample):
+    def __init__(self, rules):
         self.rules = rules
-        self.probes = [rule.probe(x) if x.numel() else None for rule, x in zip(rules, sample.expected)]
-        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether it is refused
-        self.idle = {}                       # answers that moved no output
+        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether a sample refuses it
+        self.told, self.moving = set(), set()  # answers that say anything, and those that move an output
 
-    def add(self, answer):
-        moves, told = False, False
-        for place, (probe, got) in enumerate(zip(self.probes, answer.outputs)):
-            got = None if got is None or probe is None else probe.taken(got)
-            if got is None:
-                continue
-            told = True
-            if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
-                continue
-            moves = True
-            self.refused[place][answer.name] = probe.refusals(got)
-        if told and not moves:
-            self.idle[answer.name] = True
+    @property
+    def idle(self):
+        """Answers that moved no output."""
+        return self.told - self.moving
+
+    def try_on(self, sample, earlier, exact, constant):
+        """All answers on one sample."""
+        probes = [rule.probe(x) if x.numel() else None for rule, x in zip(self.rules, sample.expected)]
+        for answer in answers(sample, earlier, exact, constant):
+            for place, (probe, got) in enumerate(zip(probes, answer.outputs)):
+                got = None if got is None or probe is None else probe.taken(got)
+                if got is not None:
+                    self.told.add(answer.name)
+                    self.add(answer, place, probe, got)
+
+    def add(self, answer, place, probe, got):
+        if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
+            return
+        self.moving.add(answer.name)
+        refusals, before = probe.refusals(got), self.refused[place].get(answer.name)
+        self.refused[place][answer.name] = [a or b for a, b in zip(refusals, before)] if before else refusals
 
     def choose(self, place, refused_elsewhere=()):
         """The largest K at which every answer is refused that the tightest one refuses, those apart that sets of another

@@ -17,7 +17,7 @@ from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from planting import NOWHERE, plant, reason_against
 from room import wants_room
 from task_file import seed_all
-from tolerance import PLANTED_STEPS, STEPS, FloatMeasure, Rule, measure_of
+from tolerance import ONE_BIN, PLANTED_STEPS, STEPS, FloatMeasure, Rule, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
 MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
@@ -43,6 +43,10 @@ def name_nan(outputs, kind=""):
 
 class Drawing(TorchDispatchMode):
     """Notices operators that draw from a generator."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
 
     drew = False
 
@@ -130,7 +134,7 @@ class Calibration:
     def draw(self):
         first, second = self.sample(), self.sample()
         drawn = [first, second]
-        if sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
+        if min(x.numel() for x in first.expected) < ONE_BIN or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
             drawn.append(self.sample())
         self.samples["drawn"] = drawn
         if self.planting:
@@ -211,10 +215,11 @@ class Calibration:
         samples = self.samples[kind]
         steps = PLANTED_STEPS if kind == "planted" else STEPS
         rules = [Rule(measure, x.numel(), steps) for measure, x in zip(measures, samples[0].expected)]
-        verdicts = bank.Verdicts(rules, samples[0])
-        earlier = samples[1:] or self.samples["drawn"]
-        for answer in bank.answers(samples[0], earlier, self.exact[kind], constant):
-            verdicts.add(answer)
+        verdicts = bank.Verdicts(rules)
+        small = any(x.numel() < ONE_BIN for x in samples[0].expected)  # chance may let an answer pass on one of them
+        for number, sample in enumerate(samples if small else samples[:1]):
+            others = [other for other in samples if other is not sample] or self.samples["drawn"]
+            verdicts.try_on(sample, others, self.exact[kind] if number == 0 else None, constant)
         for place in range(len(rules)):
             drawn = self.verdicts.get("drawn")
             verdicts.choose(place, [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else ())

@@ -23,6 +23,10 @@ READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another numb
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in READS_BITS:
