@@ -220,9 +220,10 @@ class Calibration:
         for number, sample in enumerate(samples if small else samples[:1]):
             others = [other for other in samples if other is not sample] or self.samples["drawn"]
             verdicts.try_on(sample, others, self.exact[kind] if number == 0 else None, constant)
+        drawn = self.verdicts.get("drawn") if kind == "planted" else None
         for place in range(len(rules)):
-            drawn = self.verdicts.get("drawn")
-            verdicts.choose(place, [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else ())
+            refused = [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else []
+            verdicts.choose(place, refused)
         self.verdicts[kind] = verdicts
         return measures
 
