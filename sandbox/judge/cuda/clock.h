@@ -1,6 +1,6 @@
 // The judge's clock on a GPU, time-sliced. Everything of a call stands in queues beforehand: the subject's device waits
-// for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event B.
-// So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
+// for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event
+// B. So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
 // One thread at a time, which holds the right to use the device.
 #pragma once
 
@@ -34,7 +34,8 @@ inline Runner runner_of(Child* child, std::byte* page) {
 struct Turn {
   Window window;       // end, seconds (B - A), status, message, exit
   double open_s = 0;   // from launching open until the host saw that it was over: long when somebody is resident
-  unsigned wrong = 0;  // samples that did not hold
+  unsigned wrong = 0;  // samples that did not hold, of outputs of which no element may be wrong
+  unsigned loose = 0;  // the same of the others
   bool busy = false;   // a barrier did not pass
   bool woke = false;   // the subject did not stand when the call was closed
   bool lost = false;   // the device itself failed
@@ -44,8 +45,7 @@ struct Turn {
 struct Call {
   Span spans[kMostSpans] = {};
   int span_count = 0;
-  const View* views = nullptr;
-  int view_count = 0;
+  Compared outputs;
   std::uint64_t seed = 0;
 };
 
@@ -66,8 +66,8 @@ class GpuClock {
   // One call at once: checked, not timed. The subject stands before and after.
   Window direct(double timeout_s);
   // One timed call. A subject that does not answer is released from the judge's stream, and then must be ended.
-  // `enqueued` looks at what the subject left on the host once all of the call is on the device, before it is opened, and
-  // may complete the call; with a status in the window it is not opened.
+  // `enqueued` looks at what the subject left on the host once all of the call is on the device, before it is opened,
+  // and may complete the call; with a status in the window it is not opened.
   using Enqueued = std::function<void(Window&, Call&)>;
   Turn queued(const Call& call, double timeout_s, const Enqueued& enqueued = {});
 

@@ -6,6 +6,7 @@
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {
@@ -72,16 +73,17 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
 Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
-  const std::size_t sets = batch_->sets.size();
+  const std::size_t sets = batch_->drawn().size();
   const std::size_t warm_ups = fresh ? kWarmUps : kBracketWarmUps;
   const std::size_t calls = fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
+  const std::vector<std::size_t> order = around(batch_->drawn(), 0, calls);
   for (std::size_t i = 0; i < calls; i++) {
     const bool warming = i < warm_ups;
     Turn turn;
     if (warming && fresh) {
-      turn.window = subject.direct(*batch_, i % sets, kBaselineTimeout);
+      turn.window = subject.direct(*batch_, order[i], kBaselineTimeout);
     } else {
-      turn = subject.queued(*batch_, i % sets, kBaselineTimeout);
+      turn = subject.queued(*batch_, order[i], kBaselineTimeout);
     }
     if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
       const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout
@@ -184,8 +186,8 @@ Status Evaluation::come_up(const std::function<Result<Baselines>()>& load) {
   });
 }
 
-// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does. A kind of
-// which one fails is left out.
+// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does.
+// A kind of which one fails is left out.
 Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
                                              Beside compiler) {
   Baselines up;
@@ -212,7 +214,8 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
 }
 
 // By three processes, those that are loaded or else one after the other. One alone uses the device at a time, since a
-// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache are.
+// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache
+// are.
 Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
   const bool stay = !loaded.empty();
   Baselines::mapped_type over;
@@ -246,8 +249,8 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
   return ok();
 }
 
-// Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate that
-// it is faster than nothing.
+// Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate
+// that it is faster than nothing.
 Status Evaluation::measure_baselines(Baselines loaded) {
   for (const std::string& kind : missing()) {
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });

@@ -9,7 +9,7 @@ import math
 import torch
 
 import bank_operators
-from manifest import leaves
+from manifest import leaves, with_tensors
 from oracle import run
 
 SAMPLE = 8          # sub-sample: one eighth of the elements is read
@@ -193,21 +193,15 @@ def first_only(tensor, axis, part=SAMPLE):
 
 
 def with_input(values, place, change):
-    """Copies of the inputs, one of their float tensors changed."""
+    """The inputs with one of their float tensors changed."""
     count = -1
 
-    def copied(value):
+    def changed(tensor):
         nonlocal count
-        if isinstance(value, torch.Tensor):
-            count += value.is_floating_point()
-            return change(value) if value.is_floating_point() and count == place else value
-        if isinstance(value, dict):
-            return {key: copied(item) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(copied(item) for item in value)
-        return value
+        count += tensor.is_floating_point()
+        return change(tensor) if tensor.is_floating_point() and count == place else tensor
 
-    return copied(values)
+    return with_tensors(values, changed)
 
 
 def sub_samples(sample):

@@ -3,7 +3,6 @@
 The answer's form is the judge's (sandbox/judge/tolerance.h): for each kind of set and each output tensor the bound, what
 speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
 
-import copy
 import random
 import secrets
 import time
@@ -16,7 +15,8 @@ from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from planting import NOWHERE, plant, reason_against
 from room import wants_room
-from task_file import seed_all
+from task_file import fresh, seed_all, state_of
+from task_inspection import check_value
 from tolerance import ONE_BIN, PLANTED_STEPS, STEPS, FloatMeasure, Rule, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
@@ -29,16 +29,6 @@ SLOW_S = 5.0            # a run in double that takes longer is done on one set o
 
 def fresh_seed():
     return secrets.randbits(62)
-
-
-def name_nan(outputs, kind=""):
-    """NaN in what a reference returns: no answer equals it. ValueError with the output and the number of elements."""
-    for place, value in enumerate(outputs):
-        if value.is_floating_point():
-            count = int(torch.isnan(value).sum())
-            if count:
-                raise ValueError(f"the reference returns NaN in {count} of {value.numel()} elements of output {place}"
-                                 f"{kind}: no answer can equal it")
 
 
 class Drawing(TorchDispatchMode):
@@ -86,7 +76,7 @@ def draws_anything(task, seed):
 def equal_sets(one, other):
     """Whether inputs and live state of two samples are the same in every bit."""
     def tensors(sample):
-        return leaves(sample.values) + [t for t in sample.model.state_dict().values() if isinstance(t, torch.Tensor)]
+        return leaves(sample.values) + list(state_of(sample.model).values())
 
     def plain(value):
         if isinstance(value, dict):
@@ -128,7 +118,7 @@ class Calibration:
         seed = fresh_seed()
         model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
         sample = bank.Sample(model, values, run(model, values))
-        name_nan(sample.expected)
+        check_value(sample.expected)
         return outlying(sample, bold) if planted else sample
 
     def draw(self):
@@ -264,10 +254,6 @@ class Calibration:
     def answer(self):
         self.draw()
         drawn = self.samples["drawn"]
-        if not leaves(drawn[0].expected):
-            raise ValueError("forward returns no tensor")
-        if all(x.numel() == 0 for x in drawn[0].expected):
-            return self.empty()
         equal = equal_sets(*drawn[:2])
         constant = equal and not draws_anything(self.task, fresh_seed())
         ambiguous = self.ambiguous(self.judge("drawn", equal))
@@ -288,12 +274,6 @@ class Calibration:
     def entries(self, kind):
         return [rule.entry() for rule in self.verdicts[kind].rules] if kind in self.verdicts else None
 
-    def empty(self):
-        entries = [Rule(measure_of(x), 0).entry() for x in self.samples["drawn"][0].expected]
-        return {"kinds": {"drawn": entries, "planted": None}, "planting": "no elements", "constant": False,
-                "equal_sets": False, "uninformative": "every output has no elements: every answer is right",
-                "ambiguous": "", "unobservable": [], "bank": {}, "oracle_error": ""}
-
 
 class Unplantable(Exception):
     """Planted sets are given up; the text says why."""
@@ -311,7 +291,7 @@ def passing(samples):
             break
         first = samples[0]
         try:
-            calibration.samples["planted"] = [outlying(bank.Sample(first.model, copy.deepcopy(first.values),
+            calibration.samples["planted"] = [outlying(bank.Sample(first.model, fresh(first.values),
                                                                    first.expected), bold)]
         except Unplantable:
             continue

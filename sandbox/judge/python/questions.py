@@ -6,7 +6,8 @@ import time
 import torch
 
 from manifest import Layout, leaves, mapped
-from task_file import Task, call
+from planting import plant
+from task_file import Task, call, state_of
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
 BUDGET_S = 20     # tensors that were not asked for by then count for nothing
@@ -16,7 +17,9 @@ def mixed(request, region):
     """Writes what the reference returns for the inputs of one set and the weights of another."""
     task = Task(request["source"])
     model = task.model(request["state_seed"], live=True)
-    values = task.inputs(request["inputs_seed"] + 1, request["plant"])
+    values = task.inputs(request["inputs_seed"] + 1)
+    if request["plant"]:
+        plant(values, request["inputs_seed"] + 2)  # as reference.py does
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 
@@ -63,7 +66,7 @@ def compulsory(request):
         return leaves(call(model, copy.deepcopy(values)))
 
     outputs, seen, total, end = answer(), set(), 0, time.perf_counter() + BUDGET_S
-    for tensor in leaves(values) + [t.data for t in model.state_dict(keep_vars=True).values()]:
+    for tensor in leaves(values) + [t.data for t in state_of(model).values()]:
         if tensor.data_ptr() in seen or time.perf_counter() > end:
             continue
         seen.add(tensor.data_ptr())
