@@ -23,6 +23,7 @@ from tolerance_honest import ways  # noqa: E402
 from tolerance_tasks import TASKS, source  # noqa: E402
 
 FRESH = 3  # drawn sets that the measurement did not see, and a third as many planted ones; --sets
+MOST_BANK = 3  # sets on which the bank is tried, of each kind
 
 
 def verdict(rules, answers, expected):
@@ -71,28 +72,34 @@ class Row:
 
     def try_fresh(self, calibration):
         """Answers and honest ways on fresh sets: an answer passes where all sets of both kinds accept it."""
-        accepted, seen = {}, set()
+        refused, seen = set(), set()
         for kind, verdicts in calibration.verdicts.items():
             samples = fresh(calibration, kind)
-            earlier = samples[1:] or calibration.samples["drawn"]
-            for answer in bank.answers(samples[0], earlier):
-                for place, rule in enumerate(verdicts.rules):
-                    counts = any(answer.name in v.refused[place] for v in calibration.verdicts.values())
-                    if answer.outputs[place] is None or not counts:
-                        continue
-                    wanted = samples[0].expected[place]
-                    got = bank.taken(answer.outputs[place], torch.arange(wanted.numel()))
-                    if got is None:
-                        continue
-                    wrong, _ = wrong_elements(rule, got, wanted)
-                    share = rule.shares[rule.steps.index(rule.k)]
-                    key = f"{answer.name} [{place}]"
-                    seen.add(key)
-                    if wrong <= allowed(share, samples[0].expected[place].numel()):
-                        accepted.setdefault(key, set()).add(kind)
-            for sample in samples:
+            for number, sample in enumerate(samples):
+                earlier = [other for other in samples if other is not sample] or calibration.samples["drawn"]
+                for answer in bank.answers(sample, earlier) if number < MOST_BANK else ():
+                    for key, passes in self.judged(calibration, verdicts.rules, answer, sample):
+                        seen.add(key)
+                        refused |= set() if passes else {key}
                 self.try_honest(kind, verdicts.rules, sample)
-        self.passing = sorted(key for key, kinds in accepted.items() if kinds == set(calibration.verdicts))
+        self.passing = sorted(seen - refused)
+
+    def judged(self, calibration, rules, answer, sample):
+        """Pairs (name, whether it passes) of an answer on the outputs where it counts; one that spares work only where it
+        passes on all outputs has one pair."""
+        found = []
+        for place, (rule, wanted) in enumerate(zip(rules, sample.expected)):
+            counts = any(v.refuses(p, answer.name) for v in calibration.verdicts.values()
+                         for p in (range(len(rules)) if answer.whole else [place]))
+            got = answer.outputs[place]
+            got = None if got is None or not counts else bank.taken(got, torch.arange(wanted.numel()))
+            if got is not None:
+                wrong, _ = wrong_elements(rule, got, wanted)
+                share = rule.shares[rule.steps.index(rule.k)]
+                found.append((f"{answer.name} [{place}]", wrong <= allowed(share, wanted.numel())))
+        if answer.whole and found:
+            return [(answer.name, all(passes for _, passes in found))]
+        return found
 
     def try_honest(self, kind, rules, sample):
         for name, outputs in ways(sample.model, sample.values, sample.expected):

@@ -9,7 +9,7 @@ import math
 import torch
 
 import bank_operators
-from manifest import leaves
+from manifest import leaves, with_tensors
 from oracle import run
 
 SAMPLE = 8          # sub-sample: one eighth of the elements is read
@@ -78,7 +78,7 @@ def average(output):
     """The mean over the first axis of an earlier call's output: what a kernel that knows the task's statistics returns."""
     if not output.is_floating_point() or output.dim() < 2 or output.shape[0] < 2 or not output.numel():
         return None
-    mean = output.mean(0).reshape(-1) if output.dtype in (torch.float32, torch.float64) else output.float().mean(0).reshape(-1)
+    mean = (output if output.dtype == torch.float64 else output.float()).mean(0).reshape(-1)
     return lambda where: mean[where % mean.numel()].to(output.dtype)
 
 
@@ -193,21 +193,15 @@ def first_only(tensor, axis, part=SAMPLE):
 
 
 def with_input(values, place, change):
-    """Copies of the inputs, one of their float tensors changed."""
+    """The inputs with one of their float tensors changed."""
     count = -1
 
-    def copied(value):
+    def changed(tensor):
         nonlocal count
-        if isinstance(value, torch.Tensor):
-            count += value.is_floating_point()
-            return change(value) if value.is_floating_point() and count == place else value
-        if isinstance(value, dict):
-            return {key: copied(item) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(copied(item) for item in value)
-        return value
+        count += tensor.is_floating_point()
+        return change(tensor) if tensor.is_floating_point() and count == place else tensor
 
-    return copied(values)
+    return with_tensors(values, changed)
 
 
 def sub_samples(sample):
@@ -294,27 +288,34 @@ def answers(sample, earlier, exact=None, constant=False):
 
 
 class Verdicts:
-    """What became of every answer on every output of one sample of a kind."""
+    """What became of every answer on every output, over samples of one kind: an answer must pass on all of them."""
 
-    def __init__(self, rules, sample):
+    def __init__(self, rules):
         self.rules = rules
-        self.probes = [rule.probe(x) if x.numel() else None for rule, x in zip(rules, sample.expected)]
-        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether it is refused
-        self.idle = {}                       # answers that moved no output
+        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether a sample refuses it
+        self.told, self.moving = set(), set()  # answers that say anything, and those that move an output
 
-    def add(self, answer):
-        moves, told = False, False
-        for place, (probe, got) in enumerate(zip(self.probes, answer.outputs)):
-            got = None if got is None or probe is None else probe.taken(got)
-            if got is None:
-                continue
-            told = True
-            if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
-                continue
-            moves = True
-            self.refused[place][answer.name] = probe.refusals(got)
-        if told and not moves:
-            self.idle[answer.name] = True
+    @property
+    def idle(self):
+        """Answers that moved no output."""
+        return self.told - self.moving
+
+    def try_on(self, sample, earlier, exact, constant):
+        """All answers on one sample."""
+        probes = [rule.probe(x) if x.numel() else None for rule, x in zip(self.rules, sample.expected)]
+        for answer in answers(sample, earlier, exact, constant):
+            for place, (probe, got) in enumerate(zip(probes, answer.outputs)):
+                got = None if got is None or probe is None else probe.taken(got)
+                if got is not None:
+                    self.told.add(answer.name)
+                    self.add(answer, place, probe, got)
+
+    def add(self, answer, place, probe, got):
+        if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
+            return
+        self.moving.add(answer.name)
+        refusals, before = probe.refusals(got), self.refused[place].get(answer.name)
+        self.refused[place][answer.name] = [a or b for a, b in zip(refusals, before)] if before else refusals
 
     def choose(self, place, refused_elsewhere=()):
         """The largest K at which every answer is refused that the tightest one refuses, those apart that sets of another

@@ -7,11 +7,11 @@ import json
 
 import torch
 
-from calibration import calibrate, name_nan
-from manifest import Layout, leaves, mapped
+from calibration import calibrate
+from manifest import Layout, mapped
 from planting import plant
 from task_file import Task, call, state_of
-from task_inspection import check_form, inspect_task
+from task_inspection import check_form, check_value, inspect_task
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         value = call(model, values)
         outputs = Layout(value, contiguous=True)
         check_form("forward returns", self.layouts[2], outputs)
-        name_nan(leaves(value), " with planted inputs" if planted else "")
+        check_value(value)
         outputs.write(region, at)
 
     def lay_out_pair(self, model, values):
@@ -76,4 +76,8 @@ class Session:
 
     def calibrate(self, settle=True):
         """The tolerance of each output for each kind of set (calibration.py)."""
-        return calibrate(self.task, self.plant, settle)
+        try:
+            return calibrate(self.task, self.plant, settle)
+        finally:
+            if self.task.device != "cpu":
+                torch.cuda.empty_cache()  # the sets come next, in memory of the judge
