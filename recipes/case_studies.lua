@@ -8,6 +8,7 @@ local json = require "khost.json"
 local judge = require "khost.judge"
 local log = require "khost.log"
 local profiler = require "khost.profiler"
+local verdicts = require "judge.verdict"
 
 local OPTIONS = {
   { name = "--folder", kind = "text", default = "skills/cuda-kernel/examples", help = "folder of workspaces" },
@@ -71,7 +72,7 @@ local function examine(process, name, folder, source, with_products)
   local request = { task = { source = source, name = name }, files = files_of(folder), target = "cuda" }
   local verdict, why = process:request("evaluate", request)
   if not verdict then error(name .. ": " .. why, 0) end
-  if verdict.status ~= "ok" or not verdict.times.candidate_s then
+  if not verdicts.passed(verdict) or not verdict.times.candidate_s then
     return verdict, ("| %s | %s: %s %s |"):format(name, verdict.status, verdict.reason, verdict.detail:sub(1, 200))
   end
   local profile

@@ -19,6 +19,7 @@ local search = require "agent.search"
 local script = require "policies.script"
 local tables = require "evaluation.table"
 local tools = require "agent.tools"
+local verdicts = require "judge.verdict"
 local workspace = require "suites.workspace"
 
 local OPTIONS = {
@@ -163,10 +164,10 @@ local function judge_solutions(run, folder, tasks, options)
   local list = sched.map(tasks, function(task)
     local files = solution_of(folder, task) or {}
     files["model.py"], files["utils/khost.h"] = nil, nil
-    local verdict = run.judging:verdict(task, files, { measure = not options.no_measure, reason = "no_solution" })
+    local verdict = run.judging:verdict(task, files, { measure = not options.no_measure })
     verdict.policy, verdict.task = folder, task.id
     assert(run.store:append("verdicts", { stage = "evaluate", step = 0, task = task.id, policy = folder,
-      status = verdict.status, judge_stage = verdict.stage, reason = verdict.reason, correct = verdict.correct,
+      status = verdict.status, judge_stage = verdict.stage, reason = verdict.reason, correct = verdicts.passed(verdict),
       times = verdict.times, speedup = verdict.speedup, faster = verdict.faster, detail = verdict.detail }))
     bar:add(1)
     return results.of(task, 1, verdict)

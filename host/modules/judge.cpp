@@ -17,6 +17,7 @@
 
 #include "host/host.h"
 #include "host/modules/modules.h"
+#include "sandbox/judge/verdict/words.h"
 #include "sandbox/quiet.h"
 
 extern char** environ;
@@ -263,6 +264,11 @@ void open_judge(lua_State* L) {
   lua::add_class<JudgeProcess>(L, {lua::def<request>("request"), lua::def<close>("close")});
   lua_newtable(L);
   lua::add(L, {lua::def<open>("open")});
+  // What a verdict's words mean: the judge's own table.
+  lua::Codec<Json>::push(L, judge::statuses_to_json());
+  lua_setfield(L, -2, "statuses");
+  lua::Codec<Json>::push(L, judge::reasons_to_json());
+  lua_setfield(L, -2, "reasons");
 }
 
 }  // namespace khost::modules

@@ -12,6 +12,7 @@
 #include "host/base/hold.h"
 #include "host/log/log.h"
 #include "host/store/store.h"
+#include "host/store/verdict_row.h"
 
 namespace khost {
 
@@ -83,7 +84,7 @@ Result<std::shared_ptr<Store>> Store::create(const std::string& root, const RunI
   std::shared_ptr<Store> store(new Store(*folder, std::move(database).value(), std::move(*hold)));
   // synchronous = NORMAL: a commit survives the death of the process; only a power cut may undo the last ones.
   for (const std::string& sql :
-       {std::string("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"), schema_sql()}) {
+       {std::string("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"), schema_sql(), verdicts_view_sql()}) {
     if (auto status = store->database_->execute(sql); !status) {
       return status.failure();
     }
@@ -123,6 +124,9 @@ Result<std::shared_ptr<Store>> Store::open(const std::string& folder, Mode mode)
     if (auto status = store->database_->execute(sql); !status) {
       return status.failure();
     }
+  }
+  if (auto status = store->database_->execute(verdicts_view_sql()); !status) {
+    return status.failure();
   }
   return store;
 }

@@ -1,5 +1,8 @@
 #include "host/store/verdict_row.h"
 
+#include "host/store/schema.h"
+#include "sandbox/judge/verdict/words.h"
+
 namespace khost {
 
 namespace {
@@ -51,6 +54,30 @@ Json nested_verdict(Json row) {
     row.erase("judge_stage");
   }
   return row;
+}
+
+std::string verdicts_view_sql() {
+  // Statuses that have been renamed since the first stores were written.
+  const std::string status = "CASE status WHEN 'policy' THEN 'violation' ELSE status END";
+  std::string counts = "CASE " + status;
+  for (const judge::Outcome one : judge::all_statuses()) {
+    counts +=
+        " WHEN '" + std::string(judge::word_of(one)) + "' THEN '" + std::string(judge::word_of(counts_of(one))) + "'";
+  }
+  counts += " END";
+  std::string sql = "CREATE TEMP VIEW verdicts AS SELECT id";
+  const Kind& kind = **find_kind("verdicts");
+  for (const Column& column : kind.columns) {
+    const std::string& name = column.name;
+    const bool of_speed = name.rfind("faster_", 0) == 0;
+    sql += ", ";
+    sql += name == "status"    ? status + " AS status"
+           : name == "correct" ? "(" + counts + ") = 'passed' AS correct"
+           : of_speed
+               ? "CASE WHEN " + name + " IS NOT NULL THEN (" + counts + ") = 'passed' AND " + name + " END AS " + name
+               : name;
+  }
+  return sql + ", (" + counts + ") AS counts, data, created_s FROM main.verdicts;";
 }
 
 }  // namespace khost

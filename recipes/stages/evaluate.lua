@@ -9,6 +9,7 @@ local progress = require "khost.progress"
 local sched = require "khost.sched"
 local score = require "evaluation.score"
 local script = require "policies.script"
+local verdicts = require "judge.verdict"
 
 local stage = { name = "evaluate", summary = "tables on tasks that were never trained on" }
 
@@ -35,8 +36,8 @@ end
 local function pass_rate(episodes)
   local right, count = 0, 0
   for _, e in ipairs(episodes) do
-    if e.verdict.status ~= "void" then
-      count, right = count + 1, right + (e.verdict.correct and 1 or 0)
+    if verdicts.counts(e.verdict) then
+      count, right = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0)
     end
   end
   return count > 0 and right / count or 0, count
@@ -52,7 +53,7 @@ local function mean_reward(episodes)
   return count > 0 and sum / count or 0
 end
 
-local function verdicts(episodes)
+local function verdicts_of(episodes)
   local list = {}
   for index, e in ipairs(episodes) do
     list[index] = e.verdict
@@ -90,7 +91,7 @@ local function evaluate_policy(run, entry, step, result)
       turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true, answer_tokens = c.answer_tokens,
       what = "test, timed" })
     row.reward = mean_reward(timed)
-    result.table1[#result.table1 + 1] = score.row(entry.name, score.table1(verdicts(timed)))
+    result.table1[#result.table1 + 1] = score.row(entry.name, score.table1(verdicts_of(timed)))
   end
   return row
 end

@@ -36,7 +36,7 @@ struct Built {
   double wall_s = 0;     // 0 when it came out of the cache
 };
 
-// Codes: build (the compiler's own text, paths relative, middle cut), policy and bad_input (admit_library, or
+// Codes: build (the compiler's own text, paths relative, middle cut), violation and bad_input (admit_library, or
 // a file name that is refused), timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
 

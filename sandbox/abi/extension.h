@@ -27,7 +27,7 @@ struct ExtensionRequest {
   std::string cache_dir = {};  // empty: default_cache_dir()
 };
 
-// Codes as build()'s; policy when the library calls operators of torch that compute.
+// Codes as build()'s; violation when the library calls operators of torch that compute.
 Result<Built> build_extension(const ExtensionRequest& request);
 
 // The extension of a CUDA-Agent workspace: kernels/** of `files`, with the fixed binding.cpp and binding_registry.h.

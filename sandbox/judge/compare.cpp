@@ -1,10 +1,10 @@
 #include "sandbox/judge/compare.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <sstream>
+#include <utility>
+
+#include "sandbox/judge/elements.h"
 
 namespace khost::judge {
 
@@ -15,75 +15,32 @@ namespace {
 
 constexpr std::int64_t kExamples = 4;
 
-float from_bits(std::uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-float half_value(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 15) << 31;
-  const std::uint32_t exponent = (bits >> 10) & 31u;
-  const std::uint32_t fraction = bits & 1023u;
-  if (exponent == 31) {
-    return from_bits(sign | 0x7f800000u | fraction << 13);
-  }
-  if (exponent == 0) {
-    const float tiny = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -tiny : tiny;
-  }
-  return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-template <class T>
-T read(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 struct Single {
-  static double get(const std::byte* p) { return read<float>(p); }
-  static constexpr std::size_t size = 4;
+  static double get(const std::byte* p) { return read_as<float>(p); }
+  static constexpr std::int64_t size = 4;
+  static constexpr Format format = Format::f32;
 };
 struct Double {
-  static double get(const std::byte* p) { return read<double>(p); }
-  static constexpr std::size_t size = 8;
+  static double get(const std::byte* p) { return read_as<double>(p); }
+  static constexpr std::int64_t size = 8;
+  static constexpr Format format = Format::f64;
 };
 struct Half {
-  static double get(const std::byte* p) { return half_value(read<std::uint16_t>(p)); }
-  static constexpr std::size_t size = 2;
+  static double get(const std::byte* p) { return half_value(read_as<std::uint16_t>(p)); }
+  static constexpr std::int64_t size = 2;
+  static constexpr Format format = Format::f16;
 };
 struct Brain {
-  static double get(const std::byte* p) { return from_bits(static_cast<std::uint32_t>(read<std::uint16_t>(p)) << 16); }
-  static constexpr std::size_t size = 2;
+  static double get(const std::byte* p) { return brain_value(read_as<std::uint16_t>(p)); }
+  static constexpr std::int64_t size = 2;
+  static constexpr Format format = Format::bf16;
 };
-
-bool contiguous(const TensorLeaf& leaf) {
-  std::int64_t step = 1;
-  for (std::size_t d = leaf.size.size(); d-- > 0;) {
-    if (leaf.size[d] != 1 && leaf.stride[d] != step) {
-      return false;
-    }
-    step *= leaf.size[d];
-  }
-  return true;
-}
-
-std::vector<std::int64_t> position(const TensorLeaf& leaf, std::int64_t flat) {
-  std::vector<std::int64_t> at(leaf.size.size());
-  for (std::size_t d = leaf.size.size(); d-- > 0;) {
-    at[d] = flat % leaf.size[d];
-    flat /= leaf.size[d];
-  }
-  return at;
-}
 
 // Calls body(flat index, element offset) for every element in row-major order.
 template <class F>
 void each(const TensorLeaf& leaf, F body) {
   const std::int64_t count = leaf.count();
-  if (contiguous(leaf)) {
+  if (dense(leaf)) {
     for (std::int64_t i = 0; i < count; i++) {
       body(i, leaf.offset + i);
     }
@@ -112,7 +69,7 @@ struct Wrong {
   void add(std::int64_t flat, double got, double expected) {
     if (result.count++ < kExamples) {
       flats.push_back(flat);
-      result.examples.push_back({{}, got, expected});
+      result.examples.push_back({{}, got, expected, 0});
     }
     const double difference = std::abs(got - expected);
     if (!(difference <= result.largest)) {
@@ -120,16 +77,18 @@ struct Wrong {
     }
   }
 
-  std::optional<Mismatch> finish(const TensorLeaf& leaf) {
-    if (result.count == 0) {
+  std::optional<Mismatch> finish(const TensorLeaf& leaf, const Tolerance& tolerance) {
+    result.total = leaf.count();
+    result.beyond = tolerance.beyond(result.total);
+    if (result.count <= result.beyond) {
       return std::nullopt;
     }
+    const std::optional<Format> format = format_of(leaf.dtype);
     for (std::size_t i = 0; i < flats.size(); i++) {
-      result.examples[i].at = position(leaf, flats[i]);
+      Mismatch::Example& example = result.examples[i];
+      example.at = position_of(leaf.size, flats[i]);
+      example.allowed = format ? allowed(tolerance, example.expected, *format) : 0;
     }
-    result.at = result.examples[0].at;
-    result.got = result.examples[0].got;
-    result.expected = result.examples[0].expected;
     return std::move(result);
   }
 };
@@ -140,43 +99,27 @@ std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g
                                        const std::byte* e, const Tolerance& tolerance) {
   Wrong wrong;
   each(got, [&](std::int64_t flat, std::int64_t offset) {
-    const double a = Kind::get(g + offset * static_cast<std::int64_t>(Kind::size));
-    const double b = Kind::get(e + (expected.offset + flat) * static_cast<std::int64_t>(Kind::size));
-    // In this form every comparison with NaN fails; infinities are equal only to themselves.
-    const bool right = std::isfinite(b) ? std::abs(a - b) <= tolerance.atol + tolerance.rtol * std::abs(b) : a == b;
-    if (!right) {
+    const double a = Kind::get(g + offset * Kind::size);
+    const double b = Kind::get(e + (expected.offset + flat) * Kind::size);
+    if (!accepts(tolerance, a, b, Kind::format)) {
       wrong.add(flat, a, b);
     }
   });
-  return wrong.finish(got);
+  return wrong.finish(got, tolerance);
 }
 
-double integer_value(const std::byte* at, const std::string& dtype, std::size_t size) {
-  const bool is_signed = dtype.rfind("int", 0) == 0;
-  switch (size) {
-    case 1:
-      return is_signed ? read<std::int8_t>(at) : read<std::uint8_t>(at);
-    case 2:
-      return is_signed ? read<std::int16_t>(at) : read<std::uint16_t>(at);
-    case 4:
-      return is_signed ? static_cast<double>(read<std::int32_t>(at)) : read<std::uint32_t>(at);
-    default:
-      return is_signed ? static_cast<double>(read<std::int64_t>(at)) : static_cast<double>(read<std::uint64_t>(at));
-  }
-}
-
-std::optional<Mismatch> compare_exact(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
-                                      const std::byte* e) {
+std::optional<Mismatch> compare_bytes(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
+                                      const std::byte* e, const Tolerance& tolerance) {
   const std::size_t size = sandbox::dtype_bytes(got.dtype);
   Wrong wrong;
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const std::byte* a = g + static_cast<std::size_t>(offset) * size;
     const std::byte* b = e + static_cast<std::size_t>(expected.offset + flat) * size;
     if (std::memcmp(a, b, size) != 0) {
-      wrong.add(flat, integer_value(a, got.dtype, size), integer_value(b, got.dtype, size));
+      wrong.add(flat, number_of(got.dtype, a), number_of(got.dtype, b));
     }
   });
-  return wrong.finish(got);
+  return wrong.finish(got, tolerance);
 }
 
 std::uint64_t next(std::uint64_t& state) {
@@ -186,51 +129,23 @@ std::uint64_t next(std::uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-}  // namespace
-
-Result<std::vector<Tolerance>> tolerances(const std::string& name, std::size_t outputs,
-                                          const std::vector<OutputScale>& scales) {
-  if (name == "paper") {
-    return std::vector<Tolerance>(outputs, {1e-2, 1e-2});
-  }
-  if (name == "strict" || (name == "calibrated" && scales.size() != outputs)) {
-    return std::vector<Tolerance>(outputs, {1e-4, 1e-4});
-  }
-  if (name != "calibrated") {
-    return Failure{"tolerance is paper, strict or calibrated, not '" + name + "'", "bad_input"};
-  }
-  std::vector<Tolerance> result;
-  for (const OutputScale& scale : scales) {
-    result.push_back({std::max({4 * scale.error, 1e-4 * scale.spread, 1e-12}), 1e-4});
-  }
-  return result;
-}
-
-namespace {
-
-void write_place(std::ostream& out, const std::string& output, const std::vector<std::int64_t>& at) {
-  out << "output" << (output.empty() ? "" : " " + output) << "[";
-  for (std::size_t i = 0; i < at.size(); i++) {
-    out << (i > 0 ? ", " : "") << at[i];
-  }
-  out << "]";
-}
-
 std::optional<Mismatch> compare_leaf(const TensorLeaf& mine, const std::byte* g, const TensorLeaf& theirs,
                                      const std::byte* e, const Tolerance& tolerance) {
-  if (mine.dtype == "float32") {
-    return compare_floats<Single>(mine, g, theirs, e, tolerance);
+  const std::optional<Format> format = format_of(mine.dtype);
+  if (!format) {
+    return compare_bytes(mine, g, theirs, e, tolerance);
   }
-  if (mine.dtype == "float64") {
-    return compare_floats<Double>(mine, g, theirs, e, tolerance);
+  switch (*format) {
+    case Format::f32:
+      return compare_floats<Single>(mine, g, theirs, e, tolerance);
+    case Format::f64:
+      return compare_floats<Double>(mine, g, theirs, e, tolerance);
+    case Format::f16:
+      return compare_floats<Half>(mine, g, theirs, e, tolerance);
+    case Format::bf16:
+      return compare_floats<Brain>(mine, g, theirs, e, tolerance);
   }
-  if (mine.dtype == "float16") {
-    return compare_floats<Half>(mine, g, theirs, e, tolerance);
-  }
-  if (mine.dtype == "bfloat16") {
-    return compare_floats<Brain>(mine, g, theirs, e, tolerance);
-  }
-  return compare_exact(mine, g, theirs, e);
+  return std::nullopt;
 }
 
 std::vector<Mismatch> compare_up_to(std::size_t most, const Manifest& got, const std::byte* got_memory,
@@ -245,7 +160,6 @@ std::vector<Mismatch> compare_up_to(std::size_t most, const Manifest& got, const
                      expected_memory + expected.storages[theirs.storage].offset, tolerance[i]);
     if (wrong) {
       wrong->output = theirs.path;
-      wrong->total = theirs.count();
       found.push_back(std::move(*wrong));
     }
   }
@@ -254,25 +168,17 @@ std::vector<Mismatch> compare_up_to(std::size_t most, const Manifest& got, const
 
 }  // namespace
 
-std::string Mismatch::text() const {
-  std::ostringstream out;
-  out.precision(8);
-  write_place(out, output, at);
-  out << " is " << got << ", expected " << expected << "; " << count << " of " << total << " elements are wrong";
-  return out.str();
-}
-
-std::string Mismatch::report() const {
-  std::ostringstream out;
-  out.precision(8);
-  out << "output" << (output.empty() ? "" : " " + output) << ": " << count << " of " << total
-      << " elements are wrong, the largest difference is " << largest << "\n";
-  for (const Example& example : examples) {
-    out << "  ";
-    write_place(out, output, example.at);
-    out << " is " << example.got << ", expected " << example.expected << "\n";
+std::optional<Format> format_of(const std::string& dtype) {
+  if (dtype == "float32") {
+    return Format::f32;
   }
-  return out.str();
+  if (dtype == "float64") {
+    return Format::f64;
+  }
+  if (dtype == "float16") {
+    return Format::f16;
+  }
+  return dtype == "bfloat16" ? std::optional(Format::bf16) : std::nullopt;
 }
 
 std::optional<Mismatch> compare(const Manifest& got, const std::byte* got_memory, const Manifest& expected,

@@ -7,6 +7,7 @@
 
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/quiet.h"
 
 namespace khost::judge {
@@ -63,26 +64,27 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the machine
-// is everybody's again: that may take the reference.
+// One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What was
+// wrong is looked into when the machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
-  const bool secret = purpose_ == Purpose::verdict;
-  const std::size_t first = secret ? verification_sets_ : 0;
-  const std::size_t sets = batch_->sets.size() - first;
-  const std::size_t calls = secret ? sets : kVisibleCalls;
+  const std::vector<std::size_t> order =
+      purpose_ == Purpose::verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
   std::vector<double> clean, all;
   std::optional<Window> wrong;
-  std::size_t set = first;
+  std::size_t set = 0;
   {
     Exclusive alone(*this, subject.pid());
     subject.clock().favour();
-    for (std::size_t i = 0; i < calls && !wrong; i++) {
-      set = first + i % sets;
+    for (std::size_t i = 0; i < order.size() && !wrong; i++) {
+      set = order[i];
       subject.write(*session_, batch_->sets[set]);
       alone.quiet.look_again();
       const Window window = subject.clock().call(kCallTimeout_s);
       if (!right(subject, window, set)) {
         wrong = window;
+      }
+      if (batch_->sets[set].planted) {
+        continue;
       }
       const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
       const double net = at_least(window.seconds + late - service_.cost_.plan_s);
@@ -95,7 +97,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
     }
   }
   if (wrong) {
-    return check(subject, *wrong, set, "time");
+    return check(subject, *wrong, set, Stage::time);
   }
   steady_ = 2 * clean.size() >= all.size();
   samples = clean.size() >= kFewestClean ? clean : all;
@@ -103,7 +105,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
 }
 
 bool Evaluation::fresh_block(std::vector<double>& samples) {
-  const std::unique_ptr<Subject> again = fresh("time");
+  const std::unique_ptr<Subject> again = fresh(Stage::time);
   return again && candidate_block(*again, samples);
 }
 
@@ -117,8 +119,8 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
       return zygote.failure();
     }
     const std::string cache = kind == "compile" ? request_["task"].value("compile_cache", "") : "";
-    Result<std::unique_ptr<BaselineSubject>> started =
-        BaselineSubject::start(**zygote, *session_, batch_->sets[0], kind, cache, kCompileTimeout_s);
+    Result<std::unique_ptr<BaselineSubject>> started = BaselineSubject::start(
+        **zygote, *session_, batch_->sets[batch_->drawn().front()], kind, cache, kCompileTimeout_s);
     if (!started) {
       return started.failure();
     }
@@ -134,17 +136,18 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
 Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
   if (kind == "self") {
     std::vector<double> samples;
-    return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail, "self"};
+    return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail(), "self"};
   }
   Result<BaselineSubject*> subject = baseline(kind, process);
   if (!subject) {
     return subject.failure();
   }
   std::vector<double> clean, all;
+  const std::vector<std::size_t> order = around(batch_->drawn(), 0, kBaselineCalls);
   Exclusive alone(*this, (*subject)->pid());
   (*subject)->clock().favour();
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
-    (*subject)->write(*session_, batch_->sets[i % batch_->sets.size()]);
+    (*subject)->write(*session_, batch_->sets[order[i]]);
     alone.quiet.look_again();
     const Window window = (*subject)->clock().call(60);
     if (window.end != Window::End::done) {
@@ -189,7 +192,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
       return true;
     }
     if (!block && kind != "self") {
-      verdict_.fail("void", "time", block.failure().code, block.failure().message);
+      verdict_.fail(Stage::time, blame_host(block.failure()));
     }
     if (!block) {
       return false;
@@ -268,6 +271,7 @@ bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& s
   }
   if (known.seconds < kUnresolved * slack) {
     verdict_.evidence["unresolved"].push_back(kind);
+    verdict_.unresolved(SpeedReason::short_baseline);
   }
   std::optional<bool> faster;
   if (known.steady && steady_candidate_) {
@@ -324,7 +328,7 @@ bool Evaluation::time() {
   const std::scoped_lock turn(service_.timing_);
   Result<Lease> lease = Lease::open(service_.lease_path_);
   if (!lease) {
-    verdict_.fail("void", "time", "lease", lease.failure().message);
+    verdict_.fail(Outcome::void_, Stage::time, Reason::lease, lease.failure().message);
     return false;
   }
   lease_ = &*lease;
@@ -343,7 +347,7 @@ bool Evaluation::time() {
       }
     }
     service_.remember(*session_);
-    subject_ = fresh("time");
+    subject_ = fresh(Stage::time);
     if (!subject_) {
       return false;
     }
@@ -367,7 +371,8 @@ bool Evaluation::time() {
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
   if (impossible) {
-    verdict_.fail("suspect", "time", "floor", "the time is less than reading the inputs takes on this machine");
+    verdict_.fail(Outcome::suspect, Stage::time, Reason::floor,
+                  "the time is less than reading the inputs takes on this machine");
     return false;
   }
   for (const std::string& kind : kinds) {
@@ -375,6 +380,10 @@ bool Evaluation::time() {
       return false;
     }
   }
+  if (verdict_.faster.empty() && purpose_ == Purpose::verdict) {
+    verdict_.unresolved(SpeedReason::no_baseline);
+  }
+  verdict_.measured();
   verdict_.evidence["disturbed_windows"] = dropped_;
   verdict_.evidence["exclusive_s"] = exclusive_s_;
   return true;

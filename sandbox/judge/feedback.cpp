@@ -16,33 +16,37 @@ std::string line(const char* format, auto... values) {
 }  // namespace
 
 Json Evaluation::answer() {
-  const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
+  const bool profiled = purpose_ == Purpose::profile && verdict_.ok();
   return answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
 }
 
 std::string Evaluation::verify_text() const {
   std::ostringstream out;
-  if (verdict_.status == "ok") {
-    out << "Correct: all outputs of " << verification_sets_ << " sets of inputs and weights are within the tolerance ("
+  if (verdict_.ok()) {
+    out << "Correct: all outputs of " << batch_->verified << " sets of inputs and weights are within the tolerance ("
         << verdict_.evidence.value("tolerance", "") << ").\n";
     return out.str();
   }
   if (mismatches_.empty()) {
-    out << verdict_.status << " (" << verdict_.stage << ": " << verdict_.reason << ")\n" << verdict_.detail << "\n";
+    out << word_of(verdict_.status()) << " (" << word_of(verdict_.stage()) << ": " << word_of(verdict_.reason())
+        << ")\n"
+        << verdict_.detail() << "\n";
     return out.str();
   }
-  out << "Wrong in set " << verdict_.evidence.value("wrong_set", 0) + 1 << " of " << verification_sets_;
-  if (verdict_.reason == "stale_output") {
+  out << "Wrong in set " << verdict_.evidence.value("wrong_set", 0) + 1 << " of " << batch_->verified;
+  if (verdict_.reason() == Reason::stale_output) {
     out << ": the output is that of an earlier call";
-  } else if (verdict_.reason == "stale_weights") {
+  } else if (verdict_.reason() == Reason::stale_weights) {
     out << ": the output belongs to the weights of an earlier call; weights change from call to call";
   }
   out << "\n";
   for (const Mismatch& mismatch : mismatches_) {
     out << mismatch.report();
   }
-  const Tolerance& tolerance = tolerance_.front();
-  out << line("allowed: %.3g + %.3g * |expected|\n", tolerance.atol, tolerance.rtol);
+  if (const std::string strided = strided_tensors(session_->layouts().inputs, session_->layouts().state);
+      !strided.empty()) {
+    out << strided << "\n";
+  }
   return out.str();
 }
 

@@ -1,7 +1,7 @@
 #include "sandbox/judge/planning.h"
 
 #include "sandbox/abi/derive.h"
-#include "sandbox/judge/request.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge {
 namespace {

@@ -1,5 +1,7 @@
 #include "sandbox/judge/request.h"
 
+#include "sandbox/judge/evaluation/blame.h"
+
 namespace khost::judge {
 
 std::map<std::string, std::string> candidate_files(const Json& files) {
@@ -16,31 +18,29 @@ bool wants_times(const Json& request, Purpose purpose) {
   return purpose == Purpose::profile || (purpose == Purpose::verdict && request.value("measure", true));
 }
 
-bool is_ours(const Failure& why) {
-  return why.code == "gone" || why.code == "host" || why.code == "io";
+bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict) {
+  const bool replayable = purpose == Purpose::verdict && task.constant;
+  if (replayable && wants_times(request, purpose)) {
+    verdict.unresolved(SpeedReason::constant_task);
+  }
+  return !replayable && wants_times(request, purpose);
 }
 
-void fail_build(sandbox::Verdict& verdict, const Failure& why) {
-  verdict.fail(why.code == "policy" ? "policy"
-               : is_ours(why)       ? "void"
-                                    : "build_failed",
-               "build", why.code, why.message);
+bool can_judge(const Json& request, const Calibration& task, Verdict& verdict) {
+  const std::string name = request.value("tolerance", "calibrated");
+  describe(name, task, verdict.evidence);
+  const Status apart = tells_apart(name, task);
+  if (!apart) {
+    verdict.fail(Stage::task, blame_task(apart.failure()));
+  }
+  return static_cast<bool>(apart);
 }
 
-void fail_plan(sandbox::Verdict& verdict, const Failure& why) {
-  const bool policy = why.code.rfind("policy", 0) == 0;
-  verdict.fail(policy                ? "policy"
-               : why.code == "shape" ? "wrong"
-               : is_ours(why)        ? "void"
-                                     : "build_failed",
-               "plan", policy && why.code.size() > 7 ? why.code.substr(7) : why.code, why.message);
-}
-
-Json answer_of(const sandbox::Verdict& verdict, Purpose purpose, const std::string& text) {
+Json answer_of(const Verdict& verdict, Purpose purpose, const std::string& text) {
   Json result = verdict.to_json();
   if (purpose != Purpose::verdict) {
     result["kind"] = purpose == Purpose::profile ? "profile" : "verify";
-    result["ok"] = verdict.status == "ok";
+    result["ok"] = verdict.ok();
     result["text"] = text;
   }
   return result;

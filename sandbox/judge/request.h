@@ -1,5 +1,5 @@
-// What the evaluations of both targets have in common: which files of a request count, what a failed build or plan means
-// for the candidate, and the form of an answer.
+// What the evaluations of both targets have in common: which files of a request count, whether times are
+// asked for, and the form of an answer.
 #pragma once
 
 #include <map>
@@ -7,7 +7,8 @@
 
 #include "host/base/json.h"
 #include "host/base/result.h"
-#include "sandbox/verdict.h"
+#include "sandbox/judge/calibrated.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
 
@@ -19,14 +20,15 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
+// The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an answer
+// can be replayed there. The verdict then says so.
+bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
 
-// Whether it is the machine's fault rather than that of a candidate or a task.
-bool is_ours(const Failure& why);
-void fail_build(sandbox::Verdict& verdict, const Failure& why);
-// By the codes of plan_of.
-void fail_plan(sandbox::Verdict& verdict, const Failure& why);
+// What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict, where
+// it could tell nobody apart by them.
+bool can_judge(const Json& request, const Calibration& task, Verdict& verdict);
 
 // The verdict as JSON; for an agent also "kind", "ok" and "text".
-Json answer_of(const sandbox::Verdict& verdict, Purpose purpose, const std::string& text);
+Json answer_of(const Verdict& verdict, Purpose purpose, const std::string& text);
 
 }  // namespace khost::judge

@@ -72,24 +72,29 @@ void Service::keep(const std::shared_ptr<Session>& session) {
 
 void Service::remember(const Session& session) {
   const std::scoped_lock lock(sessions_mutex_);
-  measured_[session.hash()] = {session.baselines, session.unavailable};
+  measured_[session.hash()] = {session.calibration(), session.baselines, session.unavailable};
 }
 
 // Opening one makes inputs and outputs: other tasks go on meanwhile, who asks for the same one waits.
 Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
   const std::string hash = sha256_hex(source);
   const KeyedMutex::Lock opening(opening_, hash);
+  SessionOptions options;
   {
     const std::scoped_lock lock(sessions_mutex_);
     if (std::shared_ptr<Session> known = known_session(hash)) {
       return known;
     }
+    if (const auto measured = measured_.find(hash); measured != measured_.end()) {
+      options.calibration = measured->second.calibration;
+    }
   }
   Result<Zygote*> zygote = tasks();
   Result<std::shared_ptr<Session>> made =
-      zygote ? Session::open(**zygote, source) : Result<std::shared_ptr<Session>>(zygote.failure());
+      zygote ? Session::open(**zygote, source, options) : Result<std::shared_ptr<Session>>(zygote.failure());
   if (made) {
     const std::scoped_lock lock(sessions_mutex_);
+    measured_[hash].calibration = (*made)->calibration();
     keep(*made);
   }
   return made;

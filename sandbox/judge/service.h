@@ -51,8 +51,8 @@ class Service {
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
   void keep(const std::shared_ptr<Session>& session);
-  // Keeps what the baselines took when the session goes: measuring them again costs seconds. For whoever holds the right
-  // to time.
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the bounds of
+  // outputs, which are kept too. For whoever holds the right to time.
   void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
@@ -82,6 +82,7 @@ class Service {
   std::once_flag warmed_;
   std::vector<std::unique_ptr<Zygote>> dead_;
   struct Measured {
+    std::shared_ptr<const Calibration> calibration;
     std::map<std::string, Baseline> baselines;
     std::map<std::string, std::string> unavailable;
   };

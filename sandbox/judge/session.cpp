@@ -2,8 +2,6 @@
 
 #include "sandbox/judge/subject.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 
 #include "host/base/sha256.h"
@@ -12,7 +10,7 @@ namespace khost::judge {
 namespace {
 
 constexpr int kMostUses = 64;
-constexpr double kLoadTimeout = 120;
+constexpr double kLoadTimeout = 120, kCalibrationTimeout = 300, kSetsTimeout = 300;
 
 Result<sandbox::Manifest> manifest_at(const Json& answer, const char* key) {
   if (!answer.is_object() || !answer.contains(key)) {
@@ -34,13 +32,6 @@ bool same(const Layouts& one, const Layouts& other) {
 
 }  // namespace
 
-std::uint64_t secret_number() {
-  std::uint64_t value = 0;
-  while (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
-  }
-  return value >> 2;
-}
-
 Result<Child> Session::loaded_child(Zygote& zygote) {
   Result<Child> child = zygote.spawn();
   if (!child) {
@@ -49,7 +40,7 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
   Result<Json> answer = child->call({{"kind", "load"},
                                      {"source", source_},
                                      {"seed", secret_number()},
-                                     {"plant", planted_.load()},
+                                     {"plant", calibration_ == nullptr || calibration_->plants()},
                                      {"device", options_.device}},
                                     {}, kLoadTimeout);
   if (!answer) {
@@ -72,7 +63,6 @@ Result<Child> Session::loaded_child(Zygote& zygote) {
     layouts_ = std::move(described);
     init_ = answer->value("init", Json());
   }
-  planted_ = answer->value("planted", false);
   if (!answer->value("deterministic", true)) {
     return Failure{"the task is not deterministic: two calls with the same inputs differ", "bad_task"};
   }
@@ -87,8 +77,20 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
   session->options_ = options;
   session->source_ = source;
   session->hash_ = sha256_hex(source);
-  Result<std::shared_ptr<Batch>> batch =
-      session->make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets, options.oracle);
+  session->calibration_ = options.calibration;
+  Result<Child> child = session->loaded_child(zygote);
+  if (!child) {
+    return child.failure();
+  }
+  if (Status fits = session->fits_memory(); !fits) {
+    return fits.failure();
+  }
+  if (!session->calibration_) {
+    if (Status measured = session->calibrate(zygote, *child); !measured) {
+      return measured.failure();
+    }
+  }
+  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, *child, Audience::verdict);
   if (!batch) {
     return batch.failure();
   }
@@ -104,75 +106,108 @@ std::size_t Session::set_bytes() const {
 }
 
 std::size_t Session::batch_bytes() const {
-  return std::max(bytes(), std::min(options_.budget, set_bytes() * (kVerificationSets + kTimedSets)));
+  return std::max(bytes(),
+                  std::min(options_.budget, set_bytes() * wanted_sets(Audience::verdict, calibration_->plants())));
 }
 
-// `wanted` sets where the memory allows it, the first `verified` of them also computed in fp64.
-Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted,
-                                                   Oracle oracle) {
-  Result<Child> child = loaded_child(zygote);
-  if (!child) {
-    return child.failure();
-  }
-  const std::size_t bytes = set_bytes();
-  const std::size_t affordable = options_.budget / bytes;
-  if (affordable < kVerificationSets + 2) {
-    return Failure{"task too large: a set of inputs, state and outputs takes " + std::to_string(bytes >> 20) + " MiB",
+// Before anything is measured, so that it is not known yet whether planted sets are among them.
+Status Session::fits_memory() const {
+  const std::size_t affordable = options_.budget / set_bytes();
+  if (affordable < kFewestSets) {
+    return Failure{"task too large: a set of inputs, state and outputs takes " + std::to_string(set_bytes() >> 20) +
+                       " MiB, and the judge has " + std::to_string(options_.budget >> 20) + " MiB for " +
+                       std::to_string(kFewestSets) + " of them",
                    "bad_task"};
   }
-  const std::size_t count = std::min(wanted, affordable);
-  if (!opened_ && count * bytes > options_.most_to_open) {
-    return Failure{"the sets of the task take " + std::to_string(count * bytes >> 20) + " MiB", "large"};
-  }
-  auto batch = std::make_shared<Batch>();
-  Json seeds = Json::array();
-  std::vector<int> fds;
-  Json sizes = Json::array();
-  for (std::size_t i = 0; i < count; i++) {
-    if (options_.make) {
-      Result<SetMemory> memory = options_.make(bytes);
-      if (!memory) {
-        return memory.failure();
-      }
-      fds.push_back(memory->fd);
-      sizes.push_back(memory->bytes);
-      batch->sets.push_back({Region(), secret_number(), std::move(*memory)});
-    } else {
-      Result<Region> region = Region::make("set", bytes, Region::Others::write);
-      if (!region) {
-        return region.failure();
-      }
-      fds.push_back(region->fd());
-      batch->sets.push_back({std::move(*region), secret_number()});
-    }
-    seeds.push_back(batch->sets.back().seed);
-  }
-  Result<Json> answer = child->call({{"kind", "sets"},
-                                     {"seeds", seeds},
-                                     {"oracles", verified},
-                                     {"device", options_.device},
-                                     {"sizes", sizes},
-                                     {"settle", oracle == Oracle::where_it_fits},
-                                     {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}},
-                                    fds, 300);
+  const std::size_t bytes = std::min(affordable, wanted_sets(Audience::verdict, true)) * set_bytes();
+  return bytes > options_.most_to_open
+             ? Status(Failure{"the sets of the task take " + std::to_string(bytes >> 20) + " MiB", "large"})
+             : ok();
+}
+
+Status Session::calibrate(Zygote& zygote, Child& child) {
+  Result<Json> answer = child.call({{"kind", "calibrate"},
+                                    {"seed", secret_number()},
+                                    {"device", options_.device},
+                                    {"settle", options_.oracle == Oracle::where_it_fits}},
+                                   {}, kCalibrationTimeout);
   if (!answer) {
     return child_failure(zygote, answer.failure());
   }
-  // Nobody is lent them again, and 25 descriptors a task would use up a process's.
-  for (Set& set : batch->sets) {
+  Result<Calibration> measured = Calibration::parse(*answer, layouts_.outputs);
+  if (!measured) {
+    return measured.failure();
+  }
+  calibration_ = std::make_shared<const Calibration>(std::move(*measured));
+  return ok();
+}
+
+// Memory for the sets of these kinds, each with a seed that nobody else knows.
+Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
+  auto batch = std::make_shared<Batch>();
+  batch->verified = kinds.verified;
+  for (const bool planted : kinds.planted) {
+    Set set;
+    set.seed = secret_number();
+    set.planted = planted;
+    if (options_.make) {
+      Result<SetMemory> memory = options_.make(set_bytes());
+      if (!memory) {
+        return memory.failure();
+      }
+      set.device = std::move(*memory);
+    } else {
+      Result<Region> region = Region::make("set", set_bytes(), Region::Others::write);
+      if (!region) {
+        return region.failure();
+      }
+      set.region = std::move(*region);
+    }
+    batch->sets.push_back(std::move(set));
+  }
+  return batch;
+}
+
+Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, Child& child, Audience audience) {
+  Result<std::shared_ptr<Batch>> batch =
+      empty_batch(kinds_of_sets(audience, options_.budget / set_bytes(), calibration_->plants()));
+  if (!batch) {
+    return batch;
+  }
+  Json seeds = Json::array(), planted = Json::array(), sizes = Json::array();
+  std::vector<int> fds;
+  for (const Set& set : (*batch)->sets) {
+    seeds.push_back(set.seed);
+    planted.push_back(set.planted);
+    fds.push_back(options_.make ? set.device.fd : set.region.fd());
+    if (options_.make) {
+      sizes.push_back(set.device.bytes);
+    }
+  }
+  Result<Json> answer = child.call({{"kind", "sets"},
+                                    {"seeds", seeds},
+                                    {"planted", planted},
+                                    {"device", options_.device},
+                                    {"sizes", sizes},
+                                    {"library", sandbox::self_directory() + "/libkhost_subject_cuda.so"}},
+                                   fds, kSetsTimeout);
+  if (!answer) {
+    return child_failure(zygote, answer.failure());
+  }
+  // Nobody is lent them again, and 29 descriptors a task would use up a process's.
+  for (Set& set : (*batch)->sets) {
     set.region.close_file();
     if (set.device.close_file) {
       set.device.close_file();
       set.device.fd = -1;
     }
   }
-  batch->oracle_error = answer->value("oracle_error", "");
-  if (answer->contains("scales") && (*answer)["scales"].is_array()) {
-    for (const Json& pair : (*answer)["scales"]) {
-      batch->scales.push_back({pair.at(0).get<double>(), pair.at(1).get<double>()});
-    }
-  }
   return batch;
+}
+
+Result<std::shared_ptr<Batch>> Session::new_batch(Zygote& zygote, Audience audience) {
+  Result<Child> child = loaded_child(zygote);
+  return child ? make_batch(zygote, *child, audience) : child.failure();
 }
 
 // Apart from what is asked for while a batch is made, which takes seconds.
@@ -208,12 +243,12 @@ std::shared_ptr<const Batch> Session::batch_at_hand(const std::string& artefact)
   return usable(artefact);
 }
 
-Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact, Oracle oracle) {
+Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
   const std::scoped_lock lock(mutex_);
   if (std::shared_ptr<const Batch> known = usable(artefact)) {
     return known;
   }
-  Result<std::shared_ptr<Batch>> fresh = make_batch(zygote, kVerificationSets, kVerificationSets + kTimedSets, oracle);
+  Result<std::shared_ptr<Batch>> fresh = new_batch(zygote, Audience::verdict);
   if (!fresh) {
     return fresh.failure();
   }
@@ -227,10 +262,10 @@ std::shared_ptr<const Batch> Session::visible_at_hand() {
   return visible_;
 }
 
-Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote, Oracle oracle) {
+Result<std::shared_ptr<const Batch>> Session::visible(Zygote& zygote) {
   const std::scoped_lock lock(mutex_);
   if (!visible_) {
-    Result<std::shared_ptr<Batch>> made = make_batch(zygote, kVisibleVerified, kVisibleSets, oracle);
+    Result<std::shared_ptr<Batch>> made = new_batch(zygote, Audience::agent);
     if (!made) {
       return made.failure();
     }

@@ -8,52 +8,23 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "host/base/result.h"
 #include "sandbox/abi/manifest.h"
+#include "sandbox/judge/calibrated.h"
 #include "sandbox/judge/clock.h"
-#include "sandbox/judge/compare.h"
-#include "sandbox/judge/region.h"
+#include "sandbox/judge/sets.h"
 #include "sandbox/judge/statistics.h"
 #include "sandbox/judge/zygote.h"
 
 namespace khost::judge {
 
-inline constexpr std::size_t kVerificationSets = 5;
-inline constexpr std::size_t kTimedSets = 20;
-inline constexpr std::size_t kVisibleVerified = 3;  // of the sets that an agent may learn of
-inline constexpr std::size_t kVisibleSets = 6;
 inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
 
-// Memory of a set that is no Region: a GPU's. The zygote's child gets the descriptor.
-struct SetMemory {
-  std::shared_ptr<void> owner;
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  int fd = -1;
-  std::function<void()> close_file = {};  // the memory stays
-};
-
-// Inputs, live state and what the reference returned, in one region of the judge.
-struct Set {
-  Region region;
-  std::uint64_t seed = 0;
-  SetMemory device = {};  // instead of the region, for target cuda
-};
-
-struct Batch {
-  std::vector<Set> sets;            // verification first
-  std::vector<OutputScale> scales;  // empty: no fp64 oracle, `oracle_error` says why
-  std::string oracle_error;
-  int uses = 0;
-  std::set<std::string> seen;  // artefacts that were judged on it
-};
-
-// Sets are checked against the reference in fp64. Where the device has no room for that, they fail as `limit`, or do
-// without it.
+// A task's bounds are measured against its reference in fp64. Where the device has no room for that, opening the task fails as
+// `limit`, or does without it.
 enum class Oracle { needed, where_it_fits };
 
 // Where a task computes, and how much memory its sets may take.
@@ -62,42 +33,38 @@ struct SessionOptions {
   std::size_t budget = kSetBudget;
   std::size_t most_to_open = SIZE_MAX;  // bytes of sets with which it may be opened; a larger one fails as `large`
   std::function<Result<SetMemory>(std::size_t bytes)> make = {};
-  Oracle oracle = Oracle::where_it_fits;  // of the sets with which it is opened
+  Oracle oracle = Oracle::where_it_fits;
+  // Of an earlier session of the same task: then nothing is measured.
+  std::shared_ptr<const Calibration> calibration = nullptr;
 };
 
 struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
-// Whether a failure to open a task is the task's own once it had the machine for itself: its error, its endless loop, its
-// want of the device's memory.
-inline bool blames_task(const Failure& why) {
-  return why.code == "bad_task" || why.code == "timeout" || why.code == "limit";
-}
-
 class BaselineSubject;
 
 class Session {
  public:
   ~Session();
-  // bad_task with the task's own error; timeout; limit for want of the device's memory; gone when the zygote is.
+  // bad_task with the task's own error, or with what makes it impossible to judge (Calibration::parse); timeout; limit for
+  // want of the device's memory; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source,
                                                const SessionOptions& options = {});
 
   const Layouts& layouts() const { return layouts_; }
   const std::string& hash() const { return hash_; }
   const std::string& source() const { return source_; }
-  bool planted() const { return planted_; }
+  const std::shared_ptr<const Calibration>& calibration() const { return calibration_; }
   // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
   const Json& init() const { return init_; }
 
   // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be made.
-  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact,
-                                                 Oracle oracle = Oracle::where_it_fits);
+  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
   std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
 
   // Sets for what an agent is told, the same ones each time. No verdict is made on them.
-  Result<std::shared_ptr<const Batch>> visible(Zygote& zygote, Oracle oracle = Oracle::where_it_fits);
+  Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
   std::shared_ptr<const Batch> visible_at_hand();
 
   // Memory of the sets at hand, and what they take when they are all there. Letting go of them, for whoever needs the
@@ -122,19 +89,21 @@ class Session {
   // Both under mutex_. Usable: the batch at hand, when it is one that this artefact has never met.
   void count();
   std::shared_ptr<const Batch> usable(const std::string& artefact);
-  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, std::size_t verified, std::size_t wanted, Oracle oracle);
+  Status fits_memory() const;
+  Status calibrate(Zygote& zygote, Child& child);
+  Result<std::shared_ptr<Batch>> empty_batch(const Kinds& kinds) const;
+  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, Child& child, Audience audience);
+  Result<std::shared_ptr<Batch>> new_batch(Zygote& zygote, Audience audience);
 
   SessionOptions options_;
   std::string source_, hash_;
   Json init_;
   Layouts layouts_;
   bool opened_ = false;  // then what is above stays
-  std::atomic<bool> planted_{true};
+  std::shared_ptr<const Calibration> calibration_;
   std::mutex mutex_;
   std::atomic<std::size_t> bytes_{0};
   std::shared_ptr<Batch> batch_, visible_;
 };
-
-std::uint64_t secret_number();  // 62 bits of getrandom(2)
 
 }  // namespace khost::judge

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sandbox/judge/allocator.h"
+#include "sandbox/judge/compare.h"
 
 namespace khost::judge {
 
@@ -107,6 +108,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
 }
 
 void Subject::write(const Session& session, const Set& set) {
+  met_.push_back(&set);
   // In the order of a baseline, which touches its outputs first: what was written last is nearest to the cores.
   poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());
   copy(inputs_, session.inputs_of(set), session.layouts().inputs.region_bytes);

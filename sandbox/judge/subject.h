@@ -28,11 +28,14 @@ class Subject {
   const sandbox::Plan& plan() const { return plan_; }
   // Writes a set and poisons the outputs; the subject must stand.
   void write(const Session& session, const Set& set);
+  // The sets that were written, in order, the one that stands there last.
+  const std::vector<const Set*>& met() const { return met_; }
   const std::byte* outputs() const { return outputs_.data(); }
 
  private:
   Subject() = default;
   sandbox::Plan plan_;
+  std::vector<const Set*> met_;
   Region control_, inputs_, state_, outputs_, text_;
   sandbox::Fd library_;
   std::unique_ptr<sandbox::Jail> jail_;

@@ -6,6 +6,7 @@ local sched = require "khost.sched"
 local template = require "lib.template"
 local tool_files = require "agent.tool_files"
 local tune = require "agent.tune"
+local verdicts = require "judge.verdict"
 
 local environment = {}
 
@@ -49,7 +50,7 @@ local function look(judge, task, files, reuse)
   elseif code == "bad_input" then
     return judge:verdict(task, files, { measure = false, reuse = reuse })
   end
-  return { status = "void", stage = "verify", reason = "judge_lost", detail = message, correct = false }
+  return verdicts.blank("void", "verify", "judge_lost", message)
 end
 
 --- Answers are files: they are written, built and verified, and the observation says what came of it. Every state that
@@ -78,8 +79,9 @@ function environment.files(workspace, task, judge, options)
     end
     local files = candidate(workspace)
     local verdict = look(judge, task, files, options.reuse)
-    self.states[#self.states + 1] = { files = files, correct = verdict.correct }
-    return { tool = "files", status = verdict.correct and "ok" or "failed", text = options.feedback(verdict),
+    local passed = verdicts.passed(verdict)
+    self.states[#self.states + 1] = { files = files, correct = passed }
+    return { tool = "files", status = passed and "ok" or "failed", text = options.feedback(verdict),
       changes = changed,
       seconds = sched.now() - begin }
   end
@@ -113,7 +115,7 @@ local function answer_request(self, workspace, options, request)
   if not answer then
     return { ok = false, text = ("%s could not be done: %s"):format(kind, tostring(message)) }
   end
-  if answer.correct then
+  if verdicts.passed(answer) then
     self.states[#self.states + 1] = { files = files, correct = true }
   end
   return { ok = answer.ok, text = answer.text }
@@ -143,7 +145,7 @@ end
 ---@field respond fun(observations: table[], calls: table[]): any   observations as the model reads them
 ---@field shell_options? table
 ---@field feedback? fun(kind: "verify"|"profile", files: table<string, string>, how?: table): table|nil
----  {text, ok, correct, times}; `how` as for Judging:feedback
+---  a verdict for an agent: {text, ok, status, times}; `how` as for Judging:feedback
 ---@field most_requests? integer   of programs inside
 
 --- Answers are calls of tools. `states` holds what a verification of the agent found correct.

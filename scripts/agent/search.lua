@@ -12,6 +12,7 @@ local random = require "lib.random"
 local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 local tools = require "agent.tools"
+local verdicts = require "judge.verdict"
 
 local search = {}
 
@@ -31,11 +32,11 @@ local JUDGED = 3  -- of the states of an episode that its agent found correct, t
 
 -- Faster against both baselines is better; a correct one is better than none.
 local function score(verdict)
-  if not verdict.correct then
+  if not verdicts.passed(verdict) then
     return -1
   end
-  local speedup = verdict.speedup or {}
-  return math.min(speedup.eager or math.huge, speedup.compile or math.huge, 1e9)
+  return math.min(verdicts.speedup(verdict, "eager") or math.huge, verdicts.speedup(verdict, "compile") or math.huge,
+    1e9)
 end
 
 local function better(a, b)
@@ -64,7 +65,7 @@ local function states_of(world)
 end
 
 -- The best of an episode by verdicts of their own: what the agent was shown decides nothing.
-local function judged(options, world, judged_before)
+local function judged(options, episode, world, judged_before)
   local best
   local states = states_of(world)
   for index = 1, math.min(#states, options.policy.deterministic and #states or JUDGED) do
@@ -75,7 +76,12 @@ local function judged(options, world, judged_before)
     local found = { files = state.files, verdict = verdict }
     best = better(found, best) and found or best
   end
-  return best or { verdict = judging.nothing("no_files"), files = {} }
+  if best then
+    return best
+  elseif episode.ending == "env_error" then
+    return { verdict = verdicts.blank("void", "task", "env_error", tostring(episode.error or "")), files = {} }
+  end
+  return { verdict = judging.nothing(episode.labels), files = {} }
 end
 
 local function world_of(options, workspace, toolset)
@@ -112,7 +118,7 @@ local function play(options, index, seconds, judged_before)
       world.close()
     end
     options.say(("episode %d: %s after %d turns; judging"):format(index, episode.ending, #episode.turns))
-    local best = judged(options, world, judged_before)
+    local best = judged(options, episode, world, judged_before)
     best.episode, best.start = episode, start
     return best
   end, { files = { ["model.py"] = task.source,
@@ -175,7 +181,7 @@ local function resumed(run)
     local whole = run:get("trajectories", trajectory.id)
     local found = { verdict = whole.verdict, files = whole.verdict.files or {}, trajectory = whole.id,
       start = whole.start or {} }
-    best = whole.verdict.correct and better(found, best) and found or best
+    best = verdicts.passed(whole.verdict) and better(found, best) and found or best
     played, spent = math.max(played, index), spent + (whole.seconds or 0)
   end
   return best, played, spent
@@ -203,11 +209,11 @@ function search.run(options)
     end
     found.trajectory = assert(run:append("trajectories", record_of(options, index, found)))
     local verdict = found.verdict
-    options.say(("episode %d: %s%s"):format(index, verdict.status, verdict.correct
+    options.say(("episode %d: %s%s"):format(index, verdict.status, verdicts.passed(verdict)
       and (" %.2fx eager, %.2fx compile"):format(
       verdict.speedup.eager or 0, verdict.speedup.compile or 0) or verdict.reason ~= "" and " " .. verdict.reason
         or ""))
-    best = verdict.correct and better(found, best) and found or best
+    best = verdicts.passed(verdict) and better(found, best) and found or best
     if found.episode.ending == "env_error" then
       return best, index, found.episode.error
     end

@@ -1,5 +1,7 @@
 -- Sweeps an integer constant of a candidate: the files with each of its values, each timed on visible inputs.
 
+local verdicts = require "judge.verdict"
+
 local tune = {}
 
 local MOST_VALUES = 16
@@ -56,7 +58,7 @@ end
 ---@async
 ---@param request table
 ---@param files table<string, string>
----@param profile fun(files: table<string, string>): table|nil, string?   {correct, times, status, reason}
+---@param profile fun(files: table<string, string>): table|nil, string?   {times, status, reason}
 ---@return {ok: boolean, text: string}
 function tune.answer(request, files, profile)
   local ok, message = checked(request)
@@ -75,7 +77,7 @@ function tune.answer(request, files, profile)
     end
     changed[place.path] = ("%s%d%s"):format(place.head, value, place.tail)
     local answer, failed = profile(changed)
-    local time = answer and answer.correct and answer.times and answer.times.candidate_s
+    local time = answer and verdicts.passed(answer) and answer.times and answer.times.candidate_s
     lines[index] = ("%s = %-6d %s"):format(request.name, value, time and ("%.4f ms"):format(time * 1e3)
       or answer and ("%s %s"):format(answer.status, answer.reason or "") or tostring(failed))
     if time and (not best or time < best.time) then

@@ -6,6 +6,7 @@
 
 local graph_text = require "lib.graph"
 local parse = require "agent.parse"
+local verdicts = require "judge.verdict"
 
 local tiny = {}
 
@@ -82,7 +83,7 @@ end
 ---@param verdict table
 ---@return string
 function tiny.feedback(verdict)
-  if verdict.correct then
+  if verdicts.passed(verdict) then
     return "ok"
   elseif verdict.status == "build_failed" then
     local message = tostring(verdict.detail or ""):match("error: ([^\n]*)") or ""

@@ -28,11 +28,11 @@ end
 local function rates(run)
   return map(run, [[
     SELECT stage || ', ' || coalesce(policy, '-') || ': pass rate' AS key, avg(correct) AS value
-    FROM verdicts WHERE status <> 'void' GROUP BY stage, policy
+    FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy
     UNION ALL
     SELECT stage || ', ' || coalesce(policy, '-') || ': faster than compile',
-      avg(coalesce(correct * faster_compile, 0))
-    FROM verdicts WHERE status <> 'void' GROUP BY stage, policy]])
+      avg(coalesce(faster_compile, 0))
+    FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy]])
 end
 
 local function print_pairs(title, a, b)
@@ -60,7 +60,7 @@ end
 local function evaluated(run)
   local out, order = {}, {}
   for _, row in ipairs(assert(run:query([[SELECT coalesce(policy, '-') AS policy, task, correct, candidate_s
-    FROM verdicts WHERE stage = 'evaluate' AND status NOT IN ('void', 'bad_task') AND task IS NOT NULL ORDER BY id]]))) do
+    FROM verdicts WHERE stage = 'evaluate' AND counts <> 'not_counted' AND task IS NOT NULL ORDER BY id]]))) do
     if not out[row.policy] then
       out[row.policy], order[#order + 1] = {}, row.policy
     end

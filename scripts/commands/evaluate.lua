@@ -5,13 +5,16 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
+local verdicts = require "judge.verdict"
 
 local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
   { name = "--no-measure", kind = "flag", help = "verify only" },
-  { name = "--require", kind = "text", help = "exit 1 unless reached: compile:1.05 or eager:2" },
+  { name = "--require", kind = "text", help = "compile:1.05 or eager:2; without it exit 1, and 3 if the speed is unresolved" },
   { name = "--json", kind = "flag", help = "print the whole record" },
 })
-local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels" }
+local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels", notes = [[
+exit codes: 0 correct, and --require reached; 1 not correct, or --require missed; 2 misuse;
+  3 no verdict on the kernel: the judge failed, the task cannot be judged, or --require with an unresolved speed]] }
 local TOLERANCES = { calibrated = true, strict = true, paper = true }
 
 local function parse_require(text)
@@ -20,8 +23,14 @@ local function parse_require(text)
   if (side ~= "compile" and side ~= "eager") or not tonumber(least) then
     args.misuse(("--require %s: compile:FACTOR or eager:FACTOR expected, for example compile:1.05"):format(text))
   end
-  return side, tonumber(least)
+  return { side = side, least = tonumber(least) }
 end
+
+local UNRESOLVED = {
+  short_baseline = "a baseline is shorter than 20 times the clock's slack, so nothing is said about speed",
+  no_baseline = "no baseline could be measured",
+  constant_task = "the task's inputs and weights contain nothing random, so an answer can be replayed",
+}
 
 local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end
 
@@ -33,11 +42,15 @@ local function print_verdict(verdict)
     for _, side in ipairs { "eager", "compile" } do
       if verdict.speedup[side] then
         print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
-          verdict.faster[side] and "faster by more than 5 %" or "not faster by more than 5 %"))
+          verdict.speed == "unresolved" and "unresolved" or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
+            or "not faster by more than 5 %"))
       end
     end
+    if verdict.speed == "unresolved" then
+      print(("  the speed is unresolved: %s"):format(UNRESOLVED[verdict.speed_reason] or verdict.speed_reason))
+    end
     print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
-  elseif verdict.correct then
+  elseif verdicts.passed(verdict) then
     print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
   end
 end
@@ -52,7 +65,8 @@ local function run(list)
   if not TOLERANCES[options.tolerance] then
     args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
   end
-  local side, least = parse_require(options.require)
+  local required = parse_require(options.require)
+  if required and options.no_measure then args.misuse("--require needs times, which --no-measure leaves out") end
   local source, message = fs.read(options.task)
   if not source then args.misuse("--task: " .. message) end
   local files = candidate.files(options.workspace, options.target)
@@ -60,21 +74,20 @@ local function run(list)
   local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
   if not process then args.misuse(unavailable) end
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
-  local verdict, why = process:request("evaluate", {
+  local verdict, why, code = process:request("evaluate", {
     task = { source = source, name = options.task },
     target = options.target, files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
   })
   process:close()
-  if not verdict then error(("%s: %s"):format(options.task, why), 0) end
-  if options.json then print(json.encode(verdict, true)) else print_verdict(verdict) end
-  if side then
-    local reached = verdict.status == "ok" and verdict.speedup[side] or 0
-    if reached < least then
-      fs.eprint(("khost: %s:%g was required, %.3f was reached\n"):format(side, least, reached))
-      return 1
-    end
+  if not verdict and code == "bad_input" then args.misuse(why) end
+  if not verdict then
+    fs.eprint(("khost: no verdict on %s: %s\n"):format(options.task, why))
+    return 3
   end
-  return 0
+  if options.json then print(json.encode(verdict, true)) else print_verdict(verdict) end
+  local exit, missed = verdicts.exit_code(verdict, required)
+  if missed then fs.eprint(("khost: %s\n"):format(missed)) end
+  return exit
 end
 
 return { name = "evaluate", summary = ABOUT.summary, options = OPTIONS, run = run }

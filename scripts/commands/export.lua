@@ -3,6 +3,7 @@ local args = require "lib.args"
 local export = require "agent.export.init"
 local fs = require "khost.fs"
 local runs = require "lib.runs"
+local verdicts = require "judge.verdict"
 
 local OPTIONS = {
   { name = "run", required = true, help = "a folder, an id, a part of one, or latest" },
@@ -36,7 +37,7 @@ local function run(list)
   local lines, count = {}, 0
   for _, id in ipairs(wanted(opened, options)) do
     local trajectory = opened:get("trajectories", id)
-    if not options.correct or (trajectory.verdict and trajectory.verdict.correct) then
+    if not options.correct or (trajectory.verdict and verdicts.passed(trajectory.verdict)) then
       count = count + 1
       local text = format.write(trajectory)
       if format.file then

@@ -4,6 +4,7 @@ local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
 local sched = require "khost.sched"
+local verdicts = require "judge.verdict"
 
 local judging = {}
 
@@ -38,12 +39,18 @@ function judging.artefact(files)
   return fs.sha256(table.concat(parts, "\n"))
 end
 
---- A verdict that needs no judge: nothing was handed in.
----@param reason string
+--- A verdict that needs no judge: nothing was handed in. `labels`: what was wrong with the answers, when none of them
+--- could be read.
+---@param labels? table<string, integer>
 ---@return table
-function judging.nothing(reason)
-  return { status = "build_failed", stage = "build", reason = reason, detail = "", correct = false, times = {},
-    speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+function judging.nothing(labels)
+  local words = {}
+  for label in pairs(labels or {}) do
+    words[#words + 1] = label
+  end
+  table.sort(words)
+  local reason = #words > 0 and "unparsable" or "no_files"
+  return verdicts.blank("build_failed", "build", reason, table.concat(words, ", "))
 end
 
 local function ask(self, task, files, measure)
@@ -57,12 +64,10 @@ local function ask(self, task, files, measure)
     end
     log.warn("judge_failed", { task = task.name, attempt = attempt, message = message, code = code })
     if code == "bad_task" then
-      return { status = "bad_task", stage = "task", reason = "bad_task", detail = message, correct = false, times = {},
-        speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+      return verdicts.blank("bad_task", "task", "bad_task", message)
     end
   end
-  return { status = "void", stage = "task", reason = "judge_lost", detail = "", correct = false, times = {},
-    speedup = {}, faster = {}, evidence = {}, wall_s = {} }
+  return verdicts.blank("void", "task", "judge_lost")
 end
 
 --- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked with
@@ -70,11 +75,11 @@ end
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
----@param options {measure: boolean, reuse?: boolean, reason?: string}
+---@param options {measure: boolean, reuse?: boolean, labels?: table<string, integer>}
 ---@return table
 function Judging:verdict(task, files, options)
   if not files or not next(files) then
-    return judging.nothing(options.reason or "no_files")
+    return judging.nothing(options.labels)
   end
   local artefact = judging.artefact(files)
   local key = ("%s %s %s"):format(task.id, artefact, tostring(options.measure))
@@ -105,9 +110,9 @@ function Judging:verdict(task, files, options)
   self.asked, self.seconds = self.asked + 1, self.seconds + sched.now() - begin
   verdict.evidence.artefact_hash = verdict.evidence.artefact_hash or artefact
   if options.reuse then
-    local fault_of_ours = verdict.status == "void"
+    local fault_of_ours = verdicts.is_void(verdict)
     self.known[key] = not fault_of_ours and verdict or nil
-    if not verdict.correct and not fault_of_ours then
+    if not verdicts.passed(verdict) and not fault_of_ours then
       self.failed = self.failed or {}
       self.failed[task.id .. artefact] = verdict
     end
@@ -138,7 +143,7 @@ function Judging:feedback(kind, task, files, how)
       break
     end
   end
-  if answer and kind == "verify" and answer.status ~= "void" then
+  if answer and kind == "verify" and not verdicts.is_void(answer) then
     self.known[key] = answer
   end
   return answer, message, code

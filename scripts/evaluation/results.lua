@@ -4,14 +4,21 @@
 local csv = require "evaluation.csv"
 local json = require "khost.json"
 local metrics = require "evaluation.metrics"
+local verdicts = require "judge.verdict"
 
 local results = {}
 
 local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "candidate_s", "eager_s",
   "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns", "seconds",
   "detail" }
--- Ours or the suite's fault: such a task counts in no rate, and the table says how many there were.
-local NOT_COUNTED = { void = true, bad_task = true }
+
+local function faster_of(verdict)
+  local out = {}
+  for side in pairs(verdict.faster or {}) do
+    out[side] = verdicts.is_faster(verdict, side)
+  end
+  return out
+end
 
 --- One record a task and sample.
 ---@param task {id: string, level?: integer}
@@ -22,8 +29,8 @@ local NOT_COUNTED = { void = true, bad_task = true }
 function results.of(task, sample, verdict, effort)
   effort = effort or {}
   return { task = task.id, level = task.level, sample = sample, status = verdict.status, stage = verdict.stage,
-    reason = verdict.reason, detail = verdict.detail, correct = verdict.correct == true, times = verdict.times or {},
-    speedup = verdict.speedup or {}, faster = verdict.faster or {}, tokens = effort.tokens, cost = effort.cost, turns = effort.turns,
+    reason = verdict.reason, detail = verdict.detail, correct = verdicts.passed(verdict), times = verdict.times or {},
+    speedup = verdict.speedup or {}, faster = faster_of(verdict), speed = verdict.speed, tokens = effort.tokens, cost = effort.cost, turns = effort.turns,
     seconds = effort.seconds }
 end
 
@@ -35,7 +42,7 @@ function results.best(list)
   local by_task, order = {}, {}
   local function rank(r)
     return (r.correct and 1e9 or 0) + (metrics.speedup(r, "compile") or metrics.speedup(r, "eager") or 0)
-      - (NOT_COUNTED[r.status] and 1 or 0)
+      - (verdicts.counts(r) and 0 or 1)
   end
   for _, r in ipairs(list) do
     local best = by_task[r.task]
@@ -52,13 +59,14 @@ function results.best(list)
   return out
 end
 
---- Those that count, and how many do not.
+--- Those that count, and how many do not: a task that nothing could be said about is in no rate, and the table says how
+--- many there were.
 ---@param list Result[]
 ---@return Result[] counted, integer left_out
 function results.counted(list)
   local out = {}
   for _, r in ipairs(list) do
-    if not NOT_COUNTED[r.status] then
+    if verdicts.counts(r) then
       out[#out + 1] = r
     end
   end

@@ -1,5 +1,7 @@
 -- The figures of the paper's table 1 over a set of verdicts: pass rate, faster rate and geometric-mean speed-up against
 -- eager and compile (definitions: KernelBench's score.py; a speed-up counts for correct and timed candidates only).
+local verdicts = require "judge.verdict"
+
 local score = {}
 
 -- The geometric mean of positive numbers; nil for none.
@@ -15,19 +17,17 @@ function score.geometric_mean(values)
   return math.exp(sum / #values)
 end
 
--- { tasks, pass_rate, faster = { eager, compile }, speedup = { eager, compile } }; void verdicts count in no rate.
-function score.table1(verdicts)
+-- { tasks, pass_rate, faster = { eager, compile }, speedup = { eager, compile } }; verdicts that do not count are in no rate.
+function score.table1(list)
   local tasks, passed = 0, 0
   local faster, speedups = { eager = 0, compile = 0 }, { eager = {}, compile = {} }
-  for _, verdict in ipairs(verdicts) do
-    if verdict.status ~= "void" and verdict.status ~= "bad_task" then
+  for _, verdict in ipairs(list) do
+    if verdicts.counts(verdict) then
       tasks = tasks + 1
-      if verdict.correct then
-        passed = passed + 1
-        for side, list in pairs(speedups) do
-          if verdict.faster[side] then faster[side] = faster[side] + 1 end
-          if verdict.speedup[side] then list[#list + 1] = verdict.speedup[side] end
-        end
+      passed = passed + (verdicts.passed(verdict) and 1 or 0)
+      for side, ratios in pairs(speedups) do
+        if verdicts.is_faster(verdict, side) then faster[side] = faster[side] + 1 end
+        ratios[#ratios + 1] = verdicts.speedup(verdict, side)
       end
     end
   end

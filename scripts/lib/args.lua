@@ -26,6 +26,7 @@ local function placeholder(spec)
   return spec.name .. " " .. (spec.kind == "number" and "N" or key_of(spec):upper())
 end
 
+-- `about`: name, summary, and notes that stand behind the options.
 function args.usage(specs, about)
   about = about or {}
   local line, rows, widest = { "usage: khost", about.name or "SCRIPT.lua" }, {}, 0
@@ -43,6 +44,7 @@ function args.usage(specs, about)
   if about.summary then out[#out + 1] = "\n" .. about.summary end
   if #rows > 0 then out[#out + 1] = "" end
   for _, row in ipairs(rows) do out[#out + 1] = ("  %-" .. widest .. "s  %s"):format(row[1], row[2]) end
+  if about.notes then out[#out + 1] = "\n" .. about.notes end
   return table.concat(out, "\n") .. "\n"
 end
 

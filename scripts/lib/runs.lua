@@ -81,9 +81,8 @@ local TABLES = {
     columns = { "stage", "status", "judge_stage", "reason", "verdicts" } },
   { title = "Correct and faster, by policy", sql = [[
       SELECT stage, coalesce(policy, '') AS policy, count(*) AS verdicts, avg(correct) AS pass_rate,
-        avg(coalesce(correct * faster_eager, 0)) AS faster_eager,
-        avg(coalesce(correct * faster_compile, 0)) AS faster_compile
-      FROM verdicts WHERE status <> 'void' GROUP BY stage, policy ORDER BY min(id)]],
+        avg(coalesce(faster_eager, 0)) AS faster_eager, avg(coalesce(faster_compile, 0)) AS faster_compile
+      FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy ORDER BY min(id)]],
     columns = { "stage", "policy", "verdicts", "pass_rate", "faster_eager", "faster_compile" } },
   { title = "Scripts that scored", sql = [[
       SELECT substr(m.script_hash, 1, 12) AS hash, coalesce(s.path, '') AS path, m.stage AS stage,

@@ -3,6 +3,7 @@
 local diff = require "lib.diff"
 local json = require "khost.json"
 local runs = require "lib.runs"
+local verdicts = require "judge.verdict"
 
 local transcript = {}
 
@@ -126,7 +127,7 @@ end
 function Writer:verdict(verdict)
   self:rule("verdict")
   local times, speedup = verdict.times or {}, verdict.speedup or {}
-  self:line(self:paint(verdict.correct and "good" or "error", ("%s%s%s"):format(verdict.status, verdict.stage and " at "
+  self:line(self:paint(verdicts.passed(verdict) and "good" or "error", ("%s%s%s"):format(verdict.status, verdict.stage and " at "
     .. verdict.stage or "", verdict.reason and verdict.reason ~= "" and ": " .. verdict.reason or "")))
   if times.candidate_s then
     self:line(("candidate %s, eager %s (%sx), compile %s (%sx)"):format(runs.duration(times.candidate_s),

@@ -4,15 +4,26 @@
 
 local judge = {}
 
+--- What every status means, one row a status: who is at fault, what it counts as, whether a reward may be made of it, the
+--- exit code of `khost evaluate`, and a sentence. `require "judge.verdict"` answers questions by it.
+---@type {word: string, fault: "nobody"|"candidate"|"task"|"host", counts: "passed"|"failed"|"not_counted", scored: boolean, exit_code: integer, sentence: string}[]
+judge.statuses = {}
+
+--- Every reason, the statuses and stages it may come with, and a sentence.
+---@type {word: string, statuses: string[], stages: string[], sentence: string}[]
+judge.reasons = {}
+
 ---@class khost.Judge
 local Judge = {}
 
 ---@class (exact) khost.Verdict
----@field status "ok"|"build_failed"|"wrong"|"crash"|"timeout"|"oom"|"policy"|"suspect"|"void"|"bad_task"
----@field stage "task"|"build"|"plan"|"verify"|"time"   how far it came
----@field reason string                 a stable word, for metrics
+---@field status "ok"|"wrong"|"build_failed"|"crash"|"timeout"|"oom"|"violation"|"suspect"|"bad_task"|"uninformative"|"void"
+---@field stage "task"|"build"|"plan"|"verify"|"time"|"profile"   how far it came
+---@field reason string                 a word of `judge.reasons`; "" for ok
 ---@field detail string                 for a reader
----@field correct boolean
+---@field correct boolean               follows from the status; scripts ask judge.verdict instead
+---@field speed "measured"|"unresolved"|"none"   unresolved: nothing may be said, and every `faster` is false
+---@field speed_reason ""|"short_baseline"|"no_baseline"|"constant_task"   why it is unresolved
 ---@field times table<string, number>   candidate_s, eager_s, compile_s
 ---@field speedup table<string, number> eager, compile
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %

@@ -2,13 +2,14 @@
 -- a hard one. `verdict.faster` already holds the test b(t, t0) = (t0 - t) / t0 > 5 %, decided by the judge.
 
 local terms = require "rewards.terms"
+local verdicts = require "judge.verdict"
 
 local function score(episode)
   local verdict, why = terms.verdict(episode)
   if not verdict then
     return nil, why
   end
-  if not verdict.correct then
+  if not verdicts.passed(verdict) then
     return -1, { correct = 0, eager = 0, compile = 0 }
   end
   local faster = terms.faster(verdict)

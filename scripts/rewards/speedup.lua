@@ -2,18 +2,19 @@
 -- candidate is not correct.
 
 local terms = require "rewards.terms"
+local verdicts = require "judge.verdict"
 
 local function score(episode)
   local verdict, why = terms.verdict(episode)
   if not verdict then
     return nil, why
   end
-  if not verdict.correct then
+  if not verdicts.passed(verdict) then
     return -1, { speedup = 0 }
   end
   local speedup = terms.speedup_over(verdict, "compile")
-  if not speedup then
-    return nil, "correct but not timed against torch.compile"
+  if not speedup or verdict.speed == "unresolved" then
+    return nil, ("correct, but the speed over torch.compile is %s"):format(speedup and "unresolved" or "not measured")
   end
   return speedup, { speedup = speedup }
 end

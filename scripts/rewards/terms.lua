@@ -1,13 +1,9 @@
 -- Building blocks of reward schemes: reading a verdict, and named terms for `rewards.schedule{ {term, weight}, … }`.
 -- Every term returns nil and a reason when the episode must not be scored.
 
-local terms = {}
+local verdicts = require "judge.verdict"
 
--- What a candidate is answerable for. Whatever is not listed (void, bad_task) voids the episode.
-local SCORED = {
-  ok = true, build_failed = true, wrong = true, crash = true, timeout = true, oom = true, policy = true,
-  suspect = true,
-}
+local terms = {}
 
 --- The verdict of an episode that may be scored.
 ---@param episode table
@@ -17,38 +13,23 @@ function terms.verdict(episode)
   if not verdict then
     return nil, "the episode has no verdict"
   end
-  if not SCORED[verdict.status] then
-    return nil, ("verdict is %s: %s"):format(tostring(verdict.status), verdict.reason or "no reason")
-  end
-  return verdict
+  local scored, why = verdicts.scored(verdict)
+  return scored and verdict or nil, why
 end
 
---- Which baselines it beat by more than 5 %. A suspect verdict is below what the hardware can do: correct for all we
---- know, but never rewarded for speed.
+--- Which baselines it beat by more than 5 %; none where the speed is unresolved.
 ---@param verdict table
 ---@return {eager: boolean, compile: boolean}
 function terms.faster(verdict)
-  local faster = verdict.status ~= "suspect" and verdict.faster or {}
-  return { eager = faster.eager == true, compile = faster.compile == true }
+  return { eager = verdicts.is_faster(verdict, "eager"), compile = verdicts.is_faster(verdict, "compile") }
 end
 
---- How many times faster than a baseline, or nil when that was not measured.
+--- How many times faster than a baseline, or nil when it is not correct or that was not measured.
 ---@param verdict table
 ---@param baseline "eager"|"compile"
 ---@return number|nil
 function terms.speedup_over(verdict, baseline)
-  if verdict.status == "suspect" then
-    return nil
-  end
-  local speedup = verdict.speedup and verdict.speedup[baseline]
-  if speedup then
-    return speedup
-  end
-  local times = verdict.times or {}
-  if times.candidate_s and times.candidate_s > 0 and times[baseline .. "_s"] then
-    return times[baseline .. "_s"] / times.candidate_s
-  end
-  return nil
+  return verdicts.speedup(verdict, baseline)
 end
 
 local function of_verdict(name, fn)
@@ -66,17 +47,18 @@ end
 
 --- 1 when correct, else -1.
 terms.correct = of_verdict("correct", function(verdict)
-  return verdict.correct and 1 or -1
+  return verdicts.passed(verdict) and 1 or -1
 end)
 
 --- 1 when it compiled, else 0: a foothold for models that cannot yet write code.
 terms.builds = of_verdict("builds", function(verdict)
-  return (verdict.status == "build_failed" or verdict.status == "policy") and 0 or 1
+  local status = verdicts.row(verdict).word
+  return (status == "build_failed" or status == "violation") and 0 or 1
 end)
 
 --- Natural logarithm of the speed-up over torch.compile, between -2 and 2; 0 when not correct or not timed.
 terms.log_speedup = of_verdict("log_speedup", function(verdict)
-  local speedup = verdict.correct and terms.speedup_over(verdict, "compile")
+  local speedup = terms.speedup_over(verdict, "compile")
   if not speedup or speedup <= 0 then
     return 0
   end

@@ -1,6 +1,8 @@
 -- Which trajectories are worth imitating: the paper's outcome filter (R > 0) and pattern filter (loops, calls that
 -- violate a schema), each with a named reason and what shows it.
 
+local verdicts = require "judge.verdict"
+
 local rubric = {}
 
 rubric.DEFAULTS = {
@@ -21,7 +23,7 @@ local PATTERNS = {
   { label = "wrong_type", reason = "schema_bad_args" },
   { label = "wrong_enum", reason = "schema_bad_args" },
   { label = "malformed_call", reason = "malformed_call" },
-  { label = "write_refused", reason = "policy_violation" },
+  { label = "write_refused", reason = "violation" },
 }
 
 local FORMAT = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut", "empty_file" }
@@ -68,8 +70,8 @@ function rubric.keep(trajectory, options)
       return false, "format_" .. label
     end
   end
-  if trajectory.verdict and trajectory.verdict.status == "policy" then
-    return false, "policy_violation"
+  if trajectory.verdict and verdicts.row(trajectory.verdict).word == "violation" then
+    return false, "violation"
   elseif (options.limits or {})[trajectory.status] then
     return false, "limit_hit"
   elseif without_calls(trajectory) then

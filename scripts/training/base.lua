@@ -11,6 +11,7 @@ local random = require "lib.random"
 local sched = require "khost.sched"
 local tiny = require "chat.tiny"
 local trainer = require "khost.trainer"
+local verdicts = require "judge.verdict"
 
 local base = {}
 
@@ -119,7 +120,7 @@ function base.held_out(c)
   return list
 end
 
---- The share of right first answers, by the judge.
+--- The share of right first answers, by the judge, among those that count.
 ---@async
 ---@param policy table      scripts/policies/local.lua
 ---@param judge table       evaluation.judging
@@ -133,22 +134,24 @@ function base.pass_rate(policy, judge, tasks, c)
       jobs[#jobs + 1] = { task = task, sample = sample }
     end
   end
-  local right, parsed, reasons = 0, 0, {}
+  local count, right, parsed, reasons = 0, 0, 0, {}
   local results = sched.map(jobs, function(job, index)
     local conversation = policy.begin(job.task, random.stream(("pass %d %d"):format(c.seed, index)))
     local drawn = assert(conversation:draw(c.answer_tokens))
     local action = tiny.action(drawn.text, { cut = drawn.cut })
     if action.kind ~= "act" then
-      return { reason = action.label or "no files" }
+      return { counts = true, reason = action.label or "no files" }
     end
     local verdict = judge:verdict(job.task, environment.single(action.files), { measure = false, reuse = true })
-    return { parsed = true, correct = verdict.correct, reason = verdict.status }
+    return { parsed = true, counts = verdicts.counts(verdict), passed = verdicts.passed(verdict),
+      reason = verdict.status }
   end, { limit = 4, on_failure = "raise" })
   for _, result in ipairs(results) do
-    right, parsed = right + (result.correct and 1 or 0), parsed + (result.parsed and 1 or 0)
+    count, right = count + (result.counts and 1 or 0), right + (result.passed and 1 or 0)
+    parsed = parsed + (result.parsed and 1 or 0)
     reasons[result.reason] = (reasons[result.reason] or 0) + 1
   end
-  return right / #jobs, parsed / #jobs, reasons
+  return right / math.max(1, count), parsed / #jobs, reasons
 end
 
 ---@class (exact) BaseResult

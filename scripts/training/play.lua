@@ -5,6 +5,7 @@ local loop = require "agent.loop"
 local random = require "lib.random"
 local sandbox = require "khost.sandbox"
 local template = require "lib.template"
+local verdicts = require "judge.verdict"
 
 local play = {}
 
@@ -41,9 +42,9 @@ local function best_of(setting, task, states)
       judged = judged + 1
       local verdict = setting.run.judging:verdict(task, state.files, { measure = setting.measure and task.timed,
         reuse = setting.reuse })
-      local speed = verdict.speedup and verdict.speedup.compile or 0
-      if not best or (verdict.correct and (not best.correct or speed > best.speed)) then
-        best = { verdict = verdict, speed = speed, correct = verdict.correct, files = state.files }
+      local passed, speed = verdicts.passed(verdict), verdicts.speedup(verdict, "compile") or 0
+      if not best or (passed and (not best.passed or speed > best.speed)) then
+        best = { verdict = verdict, speed = speed, passed = passed, files = state.files }
       end
     end
   end
@@ -53,15 +54,16 @@ end
 local function judge_episode(setting, task, episode, world)
   local files = world.candidate()
   local verdict
-  if setting.pick == "best" and files then
+  if episode.ending == "env_error" then  -- it failed through us, whatever had been written by then
+    verdict = verdicts.blank("void", "task", "env_error", tostring(episode.error or ""))
+  elseif setting.pick == "best" and files then
     local best_files
     verdict, best_files = best_of(setting, task, world.states)
     files = best_files or files
   end
   if not verdict then
-    local label = next(episode.labels)
     verdict = setting.run.judging:verdict(task, files, { measure = setting.measure and task.timed,
-      reuse = setting.reuse, reason = label or "no_files" })
+      reuse = setting.reuse, labels = episode.labels })
   end
   verdict.files = files and { ["kernels/k.cpp"] = files["kernels/k.cpp"] } or nil
   verdict.policy, verdict.task = setting.policy.name, task.id

@@ -8,6 +8,7 @@ local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
 local validate = require "training.validate"
+local verdicts = require "judge.verdict"
 
 local ppo = {}
 
@@ -22,7 +23,7 @@ local function describe(episodes)
     turns = turns + e.turn_count
     if e.reward then
       count, sum = count + 1, sum + e.reward
-      correct = correct + (e.verdict.correct and 1 or 0)
+      correct = correct + (verdicts.passed(e.verdict) and 1 or 0)
       local name = "reward_" .. tostring(e.reward):gsub("%-", "minus_"):gsub("%.", "_")
       by_reward[name] = (by_reward[name] or 0) + 1
     else

@@ -4,6 +4,7 @@
 local log = require "khost.log"
 local play = require "training.play"
 local sched = require "khost.sched"
+local verdicts = require "judge.verdict"
 
 local validate = {}
 
@@ -25,8 +26,8 @@ function validate.play(run, stage, step, policy, o)
   local right, count, turns = 0, 0, 0
   for index = 1, #tasks do
     local e = episodes[index]
-    if e and e.verdict.status ~= "void" then
-      count, right, turns = count + 1, right + (e.verdict.correct and 1 or 0), turns + e.turn_count
+    if e and verdicts.counts(e.verdict) then
+      count, right, turns = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0), turns + e.turn_count
     end
   end
   local pass = count > 0 and right / count or 0

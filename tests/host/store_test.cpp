@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,4 +286,52 @@ TEST_CASE("kill -9 loses no trajectory that was acknowledged and keeps the datab
   CHECK(*(*store)->count("turns", {}) == static_cast<int64_t>(finished->size()));
   CHECK((*store)->stage("ppo")->at("status") == "running");
   REQUIRE((*store)->begin_stage("ppo"));
+}
+
+// Rows as versions before the closed set of statuses wrote them: `policy` for a broken rule, and `correct` kept from the
+// verification when the candidate was caught while it was timed.
+TEST_CASE("a store of an earlier version reads with today's words, for writing and read-only") {
+  Root root;
+  std::string folder;
+  {
+    auto store = make(root);
+    folder = store->folder();
+  }
+  sqlite3* old = nullptr;
+  REQUIRE(sqlite3_open((folder + "/run.sqlite").c_str(), &old) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(old,
+                       "INSERT INTO verdicts (stage, policy, task, status, judge_stage, reason, correct, faster_eager)"
+                       " VALUES ('evaluate', 'p', 'a', 'ok', 'time', '', 1, 1),"
+                       " ('evaluate', 'p', 'b', 'policy', 'plan', 'torch_compute', 0, NULL),"
+                       " ('evaluate', 'p', 'c', 'crash', 'time', 'signal', 1, 1),"
+                       " ('evaluate', 'p', 'd', 'void', 'task', 'gone', 0, NULL),"
+                       " ('evaluate', 'p', 'e', 'bad_task', 'task', 'bad_task', 0, NULL)",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(old);
+  for (const Store::Mode mode : {Store::Mode::read, Store::Mode::write}) {
+    auto opened = Store::open(folder, mode);
+    REQUIRE(opened);
+    Store& store = **opened;
+    auto rows = store.query("SELECT task, status, correct, faster_eager, counts FROM verdicts ORDER BY id", {});
+    REQUIRE(rows);
+    CHECK(*rows == Json::parse(R"([
+      {"task": "a", "status": "ok", "correct": 1, "faster_eager": 1, "counts": "passed"},
+      {"task": "b", "status": "violation", "correct": 0, "faster_eager": null, "counts": "failed"},
+      {"task": "c", "status": "crash", "correct": 0, "faster_eager": 0, "counts": "failed"},
+      {"task": "d", "status": "void", "correct": 0, "faster_eager": null, "counts": "not_counted"},
+      {"task": "e", "status": "bad_task", "correct": 0, "faster_eager": null, "counts": "not_counted"}])"));
+    auto rate = store.query("SELECT avg(correct) AS rate FROM verdicts WHERE counts <> 'not_counted'", {});
+    CHECK(rate->at(0)["rate"].get<double>() == doctest::Approx(1.0 / 3));
+    StoreQuery query;
+    query.where = {{"status", "violation"}};
+    auto listed = store.list("verdicts", query);
+    REQUIRE(listed);
+    REQUIRE(listed->size() == 1);
+    CHECK(listed->at(0)["correct"] == false);
+    CHECK(*store.count("verdicts", {{"status", "policy"}}) == 0);
+    if (mode == Store::Mode::write) {  // and goes on being written
+      REQUIRE(store.append("verdicts", {{"stage", "evaluate"}, {"task", "f"}, {"verdict", sample_verdict()}}));
+      CHECK(*store.count("verdicts", {{"status", "ok"}}) == 2);
+    }
+  }
 }

@@ -31,8 +31,11 @@ function spec.an_artefact_is_its_paths_and_texts()
 end
 
 function spec.nothing_handed_in_is_no_build()
-  local verdict = judging.nothing("no_block")
-  t.expect({ verdict.status, verdict.reason, verdict.correct }, { "build_failed", "no_block", false })
+  local verdict = judging.nothing()
+  t.expect({ verdict.status, verdict.reason, verdict.correct }, { "build_failed", "no_files", false })
+  -- The same words in the same order, whatever order the labels come in.
+  verdict = judging.nothing { no_path = 1, bad_path = 2, cut = 1 }
+  t.expect({ verdict.status, verdict.reason, verdict.detail }, { "build_failed", "unparsable", "bad_path, cut, no_path" })
 end
 
 local function scheme(path, body)

@@ -7,7 +7,8 @@ local t = require "tests.lua.harness"
 
 local function episode(fields)
   local verdict = { status = "ok", correct = true, times = { candidate_s = 1, eager_s = 3, compile_s = 2 },
-    speedup = { eager = 3, compile = 2 }, faster = { eager = true, compile = true } }
+    speedup = { eager = 3, compile = 2 }, faster = { eager = true, compile = true }, speed = "measured",
+    evidence = { tolerance = "calibrated" } }
   for key, value in pairs(fields or {}) do verdict[key] = value end
   return { verdict = verdict }
 end
@@ -28,7 +29,34 @@ function spec.milestone_gives_the_papers_four_rewards()
   t.expect(reward { eager = true, compile = true }, 3)
   -- Faster than torch.compile alone is no milestone.
   t.expect(reward { eager = false, compile = true }, 1)
-  t.expect(schedule:score(episode { status = "suspect" }, 0), 1)
+  t.expect(schedule:score(episode { status = "suspect" }, 0), -1)
+end
+
+function spec.a_verdict_that_failed_while_it_was_timed_is_paid_as_a_failure()
+  for _, status in ipairs { "wrong", "crash", "timeout", "oom", "violation", "suspect" } do
+    -- Whatever else stands in it: what `correct` and `faster` say was decided before.
+    local caught = episode { status = status, stage = "time", correct = true }
+    t.expect(rewards.schedule(milestone):score(caught, 0), -1)
+    t.expect(rewards.schedule(speedup):score(caught, 0), -1)
+  end
+end
+
+function spec.unresolved_speed_is_correct_and_not_faster()
+  local unresolved = episode { speed = "unresolved", speed_reason = "short_baseline" }
+  t.expect(rewards.schedule(milestone):score(unresolved, 0), 1)
+  t.expect(select(3, rewards.schedule(speedup):score(unresolved, 0)), "void")
+end
+
+function spec.a_tolerance_for_published_comparisons_pays_nothing()
+  for _, status in ipairs { "ok", "wrong" } do
+    local total, message, code = rewards.schedule(milestone):score(episode { status = status,
+      evidence = { tolerance = "strict" } }, 0)
+    t.expect({ total, code }, { nil, "void" })
+    t.is_true(message:find("tolerance is strict; only calibrated pays a reward", 1, true), message)
+  end
+  t.expect(select(3, rewards.schedule(milestone):score(episode { evidence = {} }, 0)), "void")
+  -- Nothing was compared yet.
+  t.expect(rewards.schedule(milestone):score(episode { status = "build_failed", evidence = {} }, 0), -1)
 end
 
 function spec.a_void_verdict_voids_the_episode_and_is_counted()
@@ -46,7 +74,6 @@ function spec.speedup_is_the_ratio_to_compile_or_minus_one()
   local schedule = rewards.schedule(speedup)
   t.expect(schedule:score(episode(), 0), 2)
   t.expect(schedule:score(WRONG, 0), -1)
-  t.expect(schedule:score(episode { speedup = {} }, 0), 2)
   t.expect(select(3, schedule:score(episode { speedup = {}, times = {} }, 0)), "void")
 end
 

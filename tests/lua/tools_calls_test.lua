@@ -176,7 +176,7 @@ function spec.what_a_program_asks_is_answered_with_what_the_agent_may_see()
     { feedback = function(kind, files)
       asked[#asked + 1] = kind
       if kind == "profile" then error("the judge is gone") end
-      return { ok = true, correct = true, text = "right: " .. files["kernels/k.cpp"] }
+      return { ok = true, status = "ok", text = "right: " .. files["kernels/k.cpp"] }
     end })
   t.expect(asked, { "verify", "profile" })
   has(episode.turns[1].observation, "right: int k;")

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 namespace khost::judge {
@@ -26,17 +28,31 @@ Manifest one_tensor(const char* dtype, std::vector<std::int64_t> size, std::vect
       .value();
 }
 
+// The rule of the table with the same bound everywhere.
+Tolerance table(double ulps, float bound) {
+  Tolerance result;
+  result.rule = Tolerance::Rule::table;
+  result.ulps = ulps;
+  std::fill(std::begin(result.bounds), std::end(result.bounds), bound);
+  return result;
+}
+
+Tolerance with_share(Tolerance tolerance, double share) {
+  tolerance.share = share;
+  return tolerance;
+}
+
 template <class T>
 std::optional<Mismatch> compare_values(const char* dtype, const std::vector<T>& got, const std::vector<T>& expected,
-                                       Tolerance tolerance = {}) {
+                                       const Tolerance& tolerance) {
   const auto count = static_cast<std::int64_t>(got.size());
   const Manifest manifest = one_tensor(dtype, {count}, {1}, got.size() * sizeof(T));
   return compare(manifest, reinterpret_cast<const std::byte*>(got.data()), manifest,
                  reinterpret_cast<const std::byte*>(expected.data()), {tolerance});
 }
 
-TEST_CASE("an element is right up to atol plus rtol of the expected value and wrong beyond") {
-  const Tolerance tolerance{1e-3, 1e-2};
+TEST_CASE("a flat class allows atol plus rtol of the expected value") {
+  const Tolerance tolerance = Tolerance::flat(1e-3, 1e-2);
   CHECK_FALSE(compare_values<double>("float64", {100.999}, {100}, tolerance));
   CHECK(compare_values<double>("float64", {101.002}, {100}, tolerance));
   // the expected value carries rtol, not the candidate's
@@ -44,45 +60,150 @@ TEST_CASE("an element is right up to atol plus rtol of the expected value and wr
   CHECK(compare_values<double>("float64", {1e9}, {0}, tolerance));
 }
 
-TEST_CASE("NaN is never equal, not even to NaN, and an infinity only to itself") {
-  CHECK(compare_values<float>("float32", {NAN}, {1}));
-  CHECK(compare_values<float>("float32", {NAN}, {NAN}));
-  CHECK(compare_values<float>("float32", {1}, {NAN}));
-  CHECK(compare_values<float>("float32", {INFINITY}, {1e38f}, {1e30, 1}));
-  CHECK(compare_values<float>("float32", {-INFINITY}, {INFINITY}));
-  CHECK_FALSE(compare_values<float>("float32", {INFINITY}, {INFINITY}));
-  CHECK(compare_values<double>("float64", {kNone}, {0}, {1e300, 1}));
+TEST_CASE("a table's bound is that of the expected value's octave, from its first number to its last") {
+  Tolerance tolerance = table(0, 0);
+  tolerance.bounds[127] = 0.25f;  // [1, 2)
+  tolerance.bounds[128] = 0.5f;   // [2, 4)
+  const float last = std::nextafter(2.0f, 0.0f);
+  CHECK(octave(1.0) == 127);
+  CHECK(octave(-static_cast<double>(last)) == 127);
+  CHECK(octave(2.0) == 128);
+  CHECK(octave(std::nextafter(2.0, 0.0)) == 128);  // is 2 when it is rounded to float32
+  CHECK_FALSE(compare_values<float>("float32", {1.25f}, {1}, tolerance));
+  CHECK(compare_values<float>("float32", {1.2500001f}, {1}, tolerance));
+  CHECK_FALSE(compare_values<float>("float32", {-last + 0.25f}, {-last}, tolerance));
+  CHECK_FALSE(compare_values<float>("float32", {2.5f}, {2}, tolerance));
+  CHECK(compare_values<float>("float32", {2.75f}, {2}, tolerance));
+  CHECK(
+      compare_values<float>("float32", {0.9f}, {std::nextafter(1.0f, 0.0f)}, tolerance));  // an octave without a bound
+  CHECK(octave(0) == 0);
+  CHECK(octave(1e-40) == 0);
+  CHECK(octave(3.4e38) == 254);
+  CHECK(octave(1e300) == 254);
+  CHECK(octave(1e-300) == 0);
 }
 
-TEST_CASE("integers are exact and a boolean byte is 0 or 1") {
-  CHECK_FALSE(compare_values<std::int64_t>("int64", {4000, -1}, {4000, -1}));
-  CHECK(compare_values<std::int64_t>("int64", {4001}, {4000}, {1e3, 1}));
-  CHECK_FALSE(compare_values<std::uint8_t>("bool", {1, 0}, {1, 0}));
-  CHECK(compare_values<std::uint8_t>("bool", {2}, {1}));
-  CHECK(compare_values<std::uint8_t>("bool", {0xff}, {1}));
+TEST_CASE("an ulp is the distance of neighbouring numbers of the output's own dtype") {
+  for (const float value : {1.0f, 1.5f, 1024.0f, 3.0e38f, 1.1754944e-38f, 1e-42f, 0.0f}) {
+    CAPTURE(value);
+    const float next =
+        std::nextafter(value, 0.0f) == value ? std::nextafter(value, 1.0f) : std::nextafter(value, 1e30f);
+    const float gap = value < 1e38f ? next - value : value - next;
+    CHECK(ulp(value, Format::f32) == static_cast<double>(gap));
+    CHECK(ulp(-value, Format::f32) == ulp(value, Format::f32));
+  }
+  for (const double value : {1.0, 1e300, 2.2250738585072014e-308, 1e-310, 0.0}) {
+    CAPTURE(value);
+    CHECK(ulp(value, Format::f64) == std::nextafter(value, 1e308) - value);
+  }
+  CHECK(ulp(1, Format::f16) == std::ldexp(1.0, -10));
+  CHECK(ulp(2047, Format::f16) == 1);
+  CHECK(ulp(0, Format::f16) == std::ldexp(1.0, -24));
+  CHECK(ulp(std::ldexp(1.0, -14), Format::f16) == std::ldexp(1.0, -24));
+  CHECK(ulp(1, Format::bf16) == std::ldexp(1.0, -7));
+  CHECK(ulp(3, Format::bf16) == std::ldexp(1.0, -6));
+  CHECK(ulp(0, Format::bf16) == std::ldexp(1.0, -133));
+}
+
+TEST_CASE("so many ulps are right and one more is not, in every format") {
+  const Tolerance two = table(2, 0), one = table(1, 0);
+  float single = 3, near = single, far;
+  for (int i = 0; i < 2; i++) {
+    near = std::nextafter(near, 10.0f);
+  }
+  far = std::nextafter(near, 10.0f);
+  CHECK_FALSE(compare_values<float>("float32", {near}, {single}, two));
+  CHECK(compare_values<float>("float32", {far}, {single}, two));
+  const double wide = 3, two_off = std::nextafter(std::nextafter(wide, 9.0), 9.0);
+  CHECK_FALSE(compare_values<double>("float64", {two_off}, {wide}, two));
+  CHECK(compare_values<double>("float64", {std::nextafter(two_off, 9.0)}, {wide}, two));
+  CHECK_FALSE(compare_values<std::uint16_t>("float16", {0x3c01, 0x0001}, {0x3c00, 0x0000}, one));
+  CHECK(compare_values<std::uint16_t>("float16", {0x3c02}, {0x3c00}, one));
+  CHECK_FALSE(compare_values<std::uint16_t>("bfloat16", {0x3fee}, {0x3fed}, one));  // 1.859375 for 1.8515625
+  CHECK(compare_values<std::uint16_t>("bfloat16", {0x3fef}, {0x3fed}, one));
+}
+
+TEST_CASE("NaN is never equal, not even to NaN, and an infinity only to itself") {
+  for (const Tolerance& tolerance : {Tolerance::flat(1e30, 1), table(2, 1e30f), Tolerance()}) {
+    CHECK(compare_values<float>("float32", {NAN}, {1}, tolerance));
+    CHECK(compare_values<float>("float32", {NAN}, {NAN}, tolerance));
+    CHECK(compare_values<float>("float32", {1}, {NAN}, tolerance));
+    CHECK(compare_values<float>("float32", {INFINITY}, {1e38f}, tolerance));
+    CHECK(compare_values<float>("float32", {1e38f}, {INFINITY}, tolerance));
+    CHECK(compare_values<float>("float32", {-INFINITY}, {INFINITY}, tolerance));
+    CHECK_FALSE(compare_values<float>("float32", {INFINITY, -INFINITY}, {INFINITY, -INFINITY}, tolerance));
+    CHECK_FALSE(compare_values<float>("float32", {0.0f}, {-0.0f}, tolerance));
+    CHECK(compare_values<double>("float64", {kNone}, {0}, tolerance));
+  }
+}
+
+TEST_CASE("integers are exact, whatever the bounds are, and a boolean byte is 0 or 1") {
+  CHECK_FALSE(compare_values<std::int64_t>("int64", {4000, -1}, {4000, -1}, Tolerance()));
+  CHECK(compare_values<std::int64_t>("int64", {4001}, {4000}, table(8, 1e3f)));
+  CHECK_FALSE(compare_values<std::uint8_t>("bool", {1, 0}, {1, 0}, Tolerance()));
+  CHECK(compare_values<std::uint8_t>("bool", {2}, {1}, Tolerance()));
+  CHECK(compare_values<std::uint8_t>("bool", {0xff}, {1}, Tolerance()));
+}
+
+TEST_CASE("a share of the elements may lie beyond, rounded down, and one more is wrong") {
+  const std::vector<std::int64_t> expected(150, 7);
+  std::vector<std::int64_t> got = expected;
+  got[3] = 8;
+  CHECK(compare_values("int64", got, expected, Tolerance()));
+  CHECK_FALSE(compare_values("int64", got, expected, with_share(Tolerance(), 0.01)));  // 1.5 of 150
+  got[149] = 8;
+  const auto wrong = compare_values("int64", got, expected, with_share(Tolerance(), 0.01));
+  REQUIRE(wrong);
+  CHECK(wrong->count == 2);
+  CHECK(wrong->beyond == 1);
+  CHECK(wrong->text() ==
+        "output[3] is 8, expected 7; |difference| 1, allowed 0; 2 of 150 elements are wrong, where 1 may be");
+  std::vector<float> floats(150, 1), steps(150, 1);
+  steps[7] = 2;
+  CHECK(compare_values("float32", steps, floats, table(2, 0)));
+  CHECK_FALSE(compare_values("float32", steps, floats, with_share(table(2, 0), 0.01)));
+}
+
+TEST_CASE("samples of an output with a share leave room for chance, and none of what is wrong everywhere") {
+  CHECK(wrong_samples(0.2) >= 12);
+  CHECK(wrong_samples(164) > 164 + 8 * 12);
+  CHECK(wrong_samples(164) < 16384 / 4);
 }
 
 TEST_CASE("half precision is read with its subnormals") {
-  CHECK_FALSE(compare_values<std::uint16_t>("float16", {0x3c00, 0x0001}, {0x3c00, 0x0001}));
-  CHECK(compare_values<std::uint16_t>("float16", {0x0001}, {0x0400}, {1e-6, 0}));  // 6e-8 against 6e-5
-  CHECK(compare_values<std::uint16_t>("bfloat16", {0x3f81}, {0x3f80}));            // one step is 0.8 %
-  CHECK_FALSE(compare_values<std::uint16_t>("bfloat16", {0x3f81}, {0x3f80}, {1e-2, 0}));
+  CHECK_FALSE(compare_values<std::uint16_t>("float16", {0x3c00, 0x0001}, {0x3c00, 0x0001}, Tolerance()));
+  CHECK(compare_values<std::uint16_t>("float16", {0x0001}, {0x0400}, Tolerance::flat(1e-6, 0)));  // 6e-8 against 6e-5
+  CHECK(compare_values<std::uint16_t>("bfloat16", {0x3f81}, {0x3f80}, Tolerance::flat(1e-4, 1e-4)));  // a step is 0.8 %
+  CHECK_FALSE(compare_values<std::uint16_t>("bfloat16", {0x3f81}, {0x3f80}, Tolerance::flat(1e-2, 0)));
 }
 
-TEST_CASE("a mismatch names the first place, all that are wrong and the largest difference") {
+TEST_CASE("a mismatch names the first place, what was allowed there, all that are wrong and the largest difference") {
   const Manifest manifest = one_tensor("float32", {2, 3}, {3, 1}, 24);
   const float expected[] = {0, 1, 2, 3, 4, 5};
   const float got[] = {0, 1, 2, 3, 4.5f, 15};
   const auto wrong = compare(manifest, reinterpret_cast<const std::byte*>(got), manifest,
-                             reinterpret_cast<const std::byte*>(expected), {Tolerance{}});
+                             reinterpret_cast<const std::byte*>(expected), {table(0, 1.2e-6f)});
   REQUIRE(wrong);
-  CHECK(wrong->at == std::vector<std::int64_t>{1, 1});
   CHECK(wrong->count == 2);
   CHECK(wrong->total == 6);
   CHECK(wrong->largest == 10);
   REQUIRE(wrong->examples.size() == 2);
+  CHECK(wrong->examples[0].at == std::vector<std::int64_t>{1, 1});
   CHECK(wrong->examples[1].at == std::vector<std::int64_t>{1, 2});
-  CHECK(wrong->text() == "output[1, 1] is 4.5, expected 4; 2 of 6 elements are wrong");
+  CHECK(wrong->text() ==
+        "output[1, 1] is 4.5, expected 4; |difference| 0.5, allowed 1.2e-06; 2 of 6 elements are wrong");
+}
+
+TEST_CASE("inputs that are not dense are named with their strides") {
+  Manifest inputs = one_tensor("float32", {3, 2}, {1, 3}, 24);
+  inputs.tensors[0].name = "x";
+  Manifest state = one_tensor("float32", {2, 3}, {0, 1}, 12);
+  state.tensors[0].path = "bias";
+  CHECK(strided_tensors(inputs, state) ==
+        "not dense in row-major order: input x, size [3, 2], stride [1, 3]; state bias, "
+        "size [2, 3], stride [0, 1] (expanded: its elements share memory)");
+  const Manifest plain = one_tensor("float32", {2, 3}, {3, 1}, 24);
+  CHECK(strided_tensors(plain, plain).empty());
 }
 
 TEST_CASE("a candidate's output may lie in memory in another order") {
@@ -92,13 +213,13 @@ TEST_CASE("a candidate's output may lie in memory in another order") {
   float got[] = {-1, 0, 3, 1, 4, 2, 5};
   const auto look = [&] {
     return compare(columns, reinterpret_cast<const std::byte*>(got), rows, reinterpret_cast<const std::byte*>(expected),
-                   {Tolerance{}});
+                   {Tolerance()});
   };
   CHECK_FALSE(look());
   got[4] = 7;
   const auto wrong = look();
   REQUIRE(wrong);
-  CHECK(wrong->at == std::vector<std::int64_t>{1, 1});
+  CHECK(wrong->examples[0].at == std::vector<std::int64_t>{1, 1});
 }
 
 TEST_CASE("any single wrong element of a large output is found") {
@@ -106,21 +227,11 @@ TEST_CASE("any single wrong element of a large output is found") {
   std::vector<float> expected(kCount, 1), got(kCount, 1);
   for (const std::size_t place : {std::size_t{0}, std::size_t{1}, kCount / 2, kCount - 1}) {
     got[place] = 2;
-    const auto wrong = compare_values<float>("float32", got, expected);
+    const auto wrong = compare_values<float>("float32", got, expected, Tolerance());
     REQUIRE(wrong);
-    CHECK(wrong->at[0] == static_cast<std::int64_t>(place));
+    CHECK(wrong->examples[0].at[0] == static_cast<std::int64_t>(place));
     got[place] = 1;
   }
-}
-
-TEST_CASE("calibrated tolerance knows outputs that vary little, and unknown classes are refused") {
-  const auto calibrated = tolerances("calibrated", 2, {{1e-6, 1e-3}, {1e-2, 1}});
-  REQUIRE(calibrated);
-  CHECK((*calibrated)[0].atol == doctest::Approx(4e-6));
-  CHECK((*calibrated)[1].atol == doctest::Approx(4e-2));
-  CHECK(tolerances("calibrated", 1, {})->front().atol == 1e-4);  // no oracle: strict
-  CHECK(tolerances("paper", 1, {})->front().rtol == 1e-2);
-  CHECK(tolerances("generous", 1, {}).failure().code == "bad_input");
 }
 
 TEST_CASE("poison is never right: it differs from call to call and booleans are neither 0 nor 1") {

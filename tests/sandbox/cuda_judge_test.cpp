@@ -11,6 +11,7 @@
 #include "sandbox/abi/derive.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/elements.h"
 #include "sandbox/judge/service.h"
 #include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
@@ -169,10 +170,10 @@ TEST_CASE("the comparison on the device walks contiguous outputs as one piece an
 TEST_CASE("numbers of half, bfloat16 and integer elements are read as a person would") {
   const std::uint16_t half = 0xc000, tiny = 0x0001, brain = 0x3f80;
   const std::int8_t small = -7;
-  CHECK(judge::gpu::number_of("float16", reinterpret_cast<const std::byte*>(&half)) == -2);
-  CHECK(judge::gpu::number_of("float16", reinterpret_cast<const std::byte*>(&tiny)) == doctest::Approx(5.96e-8));
-  CHECK(judge::gpu::number_of("bfloat16", reinterpret_cast<const std::byte*>(&brain)) == 1);
-  CHECK(judge::gpu::number_of("int8", reinterpret_cast<const std::byte*>(&small)) == -7);
+  CHECK(judge::number_of("float16", reinterpret_cast<const std::byte*>(&half)) == -2);
+  CHECK(judge::number_of("float16", reinterpret_cast<const std::byte*>(&tiny)) == doctest::Approx(5.96e-8));
+  CHECK(judge::number_of("bfloat16", reinterpret_cast<const std::byte*>(&brain)) == 1);
+  CHECK(judge::number_of("int8", reinterpret_cast<const std::byte*>(&small)) == -7);
 }
 
 TEST_CASE("without a GPU a request for target cuda is answered with what is missing") {

@@ -106,11 +106,9 @@ TEST_CASE(
   CHECK(insisted.failure().code == "limit");
   const auto without = opened(in_double + full, judge::Oracle::where_it_fits);
   REQUIRE(without);
-  const auto batch = (*without)->batch_at_hand("one");
-  CHECK(batch->scales.empty());
-  CHECK(batch->oracle_error.find("OutOfMemoryError") != std::string::npos);
+  CHECK((*without)->calibration()->oracle_error.find("OutOfMemoryError") != std::string::npos);
   // One that does not run in double at all is no want of room.
   const auto never = opened(in_double + "raise TypeError('no doubles')", judge::Oracle::needed);
   REQUIRE(never);
-  CHECK((*never)->batch_at_hand("one")->scales.empty());
+  CHECK((*never)->calibration()->oracle_error.find("no doubles") != std::string::npos);
 }

@@ -75,11 +75,8 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
   const Json state = {{"storages", storages},
                       {"tree",
                        {{"kind", "dict"},
-                        {"items",
-                         {{"up.weight", vector("up.weight", {256, 128}, 0)},
-                          {"up.bias", vector("up.bias", {256}, 1)},
-                          {"norm.weight", vector("norm.weight", {256}, 2)},
-                          {"norm.bias", vector("norm.bias", {256}, 3)}}}}}};
+                        {"items", Json::array({vector("up.weight", {256, 128}, 0), vector("up.bias", {256}, 1),
+                                               vector("norm.weight", {256}, 2), vector("norm.bias", {256}, 3)})}}}};
   const Json request = {{"model_source", files.at("model.py")},
                         {"model_new_source", files.at("model_new.py")},
                         {"signatures", built.value().signatures},

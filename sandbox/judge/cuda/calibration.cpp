@@ -144,10 +144,12 @@ Result<Series> windows(Candidate& subject, Call call, const Inside& inside = {})
   return result;
 }
 
-Call looking_at(const Memory& views, std::size_t count) {
+// Without tolerances elements must be equal.
+Call looking_at(const Memory& views, std::size_t count, const Memory* tolerances = nullptr) {
   Call call;
-  call.views = reinterpret_cast<const View*>(views.data());
-  call.view_count = static_cast<int>(count);
+  call.outputs = {reinterpret_cast<const View*>(views.data()),
+                  tolerances != nullptr ? reinterpret_cast<const Tolerance*>(tolerances->data()) : nullptr,
+                  static_cast<int>(count)};
   return call;
 }
 
@@ -272,19 +274,22 @@ Result<double> calibrate_candidate(Device& device, Candidate& empty) {
 }
 
 Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks,
-                                   const Session& session, const Batch& batch,
-                                   const std::vector<Tolerance>& tolerance) {
+                                   const Session& session, const Batch& batch, const Tolerances& tolerances) {
   const Layouts& layouts = session.layouts();
   const std::size_t outputs = layouts.outputs.tensors.size();
   Result<Memory> got = Memory::make(layouts.outputs.region_bytes);
   Result<Memory> there = Memory::make(outputs * sizeof(View));
-  if (!got || !there) {
+  Result<Memory> bounds = Memory::make(outputs * sizeof(Tolerance));
+  if (!got || !there || !bounds) {
     return TaskCost{};
   }
+  const std::vector<Tolerance>& tolerance = tolerances.of(batch.sets[0]);
   const std::byte* expected = batch.sets[0].device.data + layouts.inputs.region_bytes + layouts.state.region_bytes;
   const std::vector<View> views = views_of(layouts.outputs, got->data(), layouts.outputs, expected, tolerance);
   cudaMemcpyAsync(got->data(), expected, layouts.outputs.region_bytes, cudaMemcpyDeviceToDevice, device.stream());
   cudaMemcpyAsync(there->data(), views.data(), outputs * sizeof(View), cudaMemcpyHostToDevice, device.stream());
+  cudaMemcpyAsync(bounds->data(), tolerance.data(), outputs * sizeof(Tolerance), cudaMemcpyHostToDevice,
+                  device.stream());
   if (!device.settle(kCopyTimeout_s)) {
     return Failure{"the GPU did not answer", "device"};
   }
@@ -295,7 +300,7 @@ Result<TaskCost> measure_task_cost(Device& device, const std::string& root, cons
     return empty.failure();
   }
   Result<Series> small = windows(device, **empty);
-  Result<Series> own = small ? windows(**empty, looking_at(*there, outputs)) : small.failure();
+  Result<Series> own = small ? windows(**empty, looking_at(*there, outputs, &*bounds)) : small.failure();
   if (!own) {
     return own.failure();
   }

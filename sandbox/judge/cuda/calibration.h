@@ -27,7 +27,7 @@ Result<sandbox::Built> build_adversary(const std::string& root, const std::strin
 //   flush    a call is acknowledged when what it wrote is there for every process and not only for its own: seen with a
 //            kernel that reads and writes everything once, from its last block's end and up to its first one's begin
 Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks,
-                                   const Session& session, const Batch& batch, const std::vector<Tolerance>& tolerance);
+                                   const Session& session, const Batch& batch, const Tolerances& tolerances);
 
 // Seconds of a window less what such windows take besides. That was seen with a kernel that touches all of the task's
 // memory, which a candidate need not do: so it takes off a part and never most.

@@ -194,7 +194,7 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
             device_.scrub().bytes(), &on_device->go, seen_on_device_, seq);
   cudaEventRecord(a_, stream);
   driver.stream_wait(stream, reinterpret_cast<CUdeviceptr>(&on_device->ack), seq, CU_STREAM_WAIT_VALUE_GEQ);
-  close_call(stream, device_.multiprocessors(), states_ + 1, call.views, call.view_count, call.seed);
+  close_call(stream, device_.multiprocessors(), states_ + 1, call.outputs, call.seed);
   cudaEventRecord(b_, stream);
   cudaMemcpyAsync(found_, states_, 2 * sizeof(TurnState), cudaMemcpyDeviceToHost, stream);
   while (look(seen_) != seq && since(launched) < timeout_s) {
@@ -222,6 +222,7 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
   }
   turn.window.seconds = ms * 1e-3;
   turn.wrong = found_[1].bad;
+  turn.loose = found_[1].loose;
   turn.woke = !stands();  // a timer may continue a process that was stopped
   turn.busy = found_[0].busy != 0 || found_[1].busy != 0;
   return turn;

@@ -34,7 +34,8 @@ inline Runner runner_of(Child* child, std::byte* page) {
 struct Turn {
   Window window;       // end, seconds (B - A), status, message, exit
   double open_s = 0;   // from launching open until the host saw that it was over: long when somebody is resident
-  unsigned wrong = 0;  // samples that did not hold
+  unsigned wrong = 0;  // samples that did not hold, of outputs of which no element may be wrong
+  unsigned loose = 0;  // the same of the others
   bool busy = false;   // a barrier did not pass
   bool woke = false;   // the subject did not stand when the call was closed
   bool lost = false;   // the device itself failed
@@ -44,8 +45,7 @@ struct Turn {
 struct Call {
   Span spans[kMostSpans] = {};
   int span_count = 0;
-  const View* views = nullptr;
-  int view_count = 0;
+  Compared outputs;
   std::uint64_t seed = 0;
 };
 

@@ -16,7 +16,7 @@
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
 #include "sandbox/judge/request.h"
-#include "sandbox/verdict.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -54,12 +54,12 @@ class Evaluation {
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
-  bool void_for(const char* stage, const Failure& failure);
-  bool ended_home(const char* stage);  // the candidate did, the Python that its own are forked from
+  bool void_for(Stage stage, const Failure& failure);
+  bool ended_home(Stage stage);  // the candidate did, the Python that its own are forked from
   enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
-    const char* stage;
+    Stage stage;
     bool (Evaluation::*run)();
     Need need;
     std::function<bool()> wanted;
@@ -81,6 +81,7 @@ class Evaluation {
     Precedence::Claim claim;
     std::unique_lock<std::mutex> lock;
   };
+  bool times_wanted();  // of a task that is open
   bool run_step(const Step& step, Right& right, Lease& lease);
   // Sets that the candidate has never met, where they can be made without the right to the device.
   bool take_sets();
@@ -96,14 +97,14 @@ class Evaluation {
   bool start_others();
   void start_ahead(std::size_t count);
   bool starts_slowly() const;
-  std::unique_ptr<Candidate> fresh(const char* stage);  // one of these, or a new one
+  std::unique_ptr<Candidate> fresh(Stage stage);  // one of these, or a new one
   bool choose_subject();
   bool build_extensions();
   bool take_home();
   Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();
-  bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
-  bool warm(Candidate& subject, const char* stage);
+  bool check(Candidate& subject, const Window& window, std::size_t set, Stage stage);
+  bool warm(Candidate& subject, Stage stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
   Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::alone);
@@ -142,7 +143,7 @@ class Evaluation {
   Gpu& gpu_;
   const Json& request_;
   const Purpose purpose_;
-  sandbox::Verdict verdict_;
+  Verdict verdict_;
   std::shared_ptr<Task> task_;
   std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
   std::map<std::string, std::string> files_;
@@ -153,7 +154,7 @@ class Evaluation {
   std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
   sandbox::Plan plan_;
   std::string artefact_;  // hash of what is judged: the built kernels and how they are called
-  std::vector<Tolerance> tolerance_;
+  Tolerances tolerances_;
   Device* device_ = nullptr;  // as it was in the beginning
   std::unique_ptr<Candidate> subject_;
   std::deque<Blank> blanks_;
@@ -167,9 +168,8 @@ class Evaluation {
   std::vector<std::string> close_;          // baselines that these did not settle
   std::vector<std::string> absent_;         // of these, those that have no process
   double exclusive_s_ = 0;
-  std::size_t verified_ = kVerificationSets;  // sets of the batch that come before the timed ones
-  double longest_call_s_ = 0;                 // of the verification, by the host's clock
-  std::vector<double> openings_;              // what each opening took longer than with nobody on the device
+  double longest_call_s_ = 0;     // of the verification, by the host's clock
+  std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
   Json kernels_;  // of a profile, for readers
   std::string kernels_text_;

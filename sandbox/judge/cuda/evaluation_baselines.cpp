@@ -6,6 +6,7 @@
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/statistics.h"
 
 namespace khost::judge::gpu {
@@ -72,16 +73,17 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
 Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
-  const std::size_t sets = batch_->sets.size();
+  const std::size_t sets = batch_->drawn().size();
   const std::size_t warm_ups = fresh ? kWarmUps : kBracketWarmUps;
   const std::size_t calls = fresh ? std::max(sets, kWarmUps + kVisibleCalls) : kBracketWarmUps + kBracketCalls;
+  const std::vector<std::size_t> order = around(batch_->drawn(), 0, calls);
   for (std::size_t i = 0; i < calls; i++) {
     const bool warming = i < warm_ups;
     Turn turn;
     if (warming && fresh) {
-      turn.window = subject.direct(*batch_, i % sets, kBaselineTimeout);
+      turn.window = subject.direct(*batch_, order[i], kBaselineTimeout);
     } else {
-      turn = subject.queued(*batch_, i % sets, kBaselineTimeout);
+      turn = subject.queued(*batch_, order[i], kBaselineTimeout);
     }
     if (turn.window.end != Window::End::done || turn.window.status != 0 || turn.lost) {
       const std::string why = turn.open_s == 0 && turn.window.end == Window::End::timeout

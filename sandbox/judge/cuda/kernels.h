@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sandbox/judge/tolerance.h"
+
 namespace khost::judge::gpu {
 
 inline constexpr int kMostDimensions = 8;
@@ -23,12 +25,13 @@ struct View {
   std::int64_t size[kMostDimensions];
   std::int64_t stride[kMostDimensions];
   std::int64_t count;
-  double atol, rtol;
+  std::int64_t beyond;  // so many elements may be wrong
 };
 
-// What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device.
+// What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device. Samples that are wrong
+// are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
 struct TurnState {
-  unsigned arrived, left, busy, bad;
+  unsigned arrived, left, busy, bad, loose;
 };
 
 struct Span {
@@ -43,9 +46,16 @@ inline constexpr int kMostSpans = 2;
 void open_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Span* spans, int count,
                const std::byte* scrub, std::size_t scrub_bytes, unsigned* go, unsigned* seen, unsigned seq);
 
-// Compares kSamples elements at places that follow from `seed`, spread over the views; counts wrong ones in state->bad.
-// `views` is device memory. With no view it only takes its turn.
-void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const View* views, int count,
+// Output tensors and the tolerance of each, both device memory. Without tolerances elements must be equal.
+struct Compared {
+  const View* views = nullptr;
+  const Tolerance* tolerances = nullptr;
+  int count = 0;
+};
+
+// Compares kSamples elements at places that follow from `seed`, spread over the outputs; counts wrong ones in `state`. With
+// no output it only takes its turn.
+void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Compared& outputs,
                 std::uint64_t seed);
 
 struct Difference {
@@ -53,8 +63,8 @@ struct Difference {
   unsigned long long first;  // the smallest flat index of one
 };
 
-// Every element of every view; `differences` (device, one for each view) must be zero with `first` all ones.
-void compare_all(cudaStream_t stream, int multiprocessors, const View* views, int count, Difference* differences);
+// Every element of every output; `differences` (device, one for each output) must be zero with `first` all ones.
+void compare_all(cudaStream_t stream, int multiprocessors, const Compared& outputs, Difference* differences);
 
 // Noise over [memory, memory + bytes), bytes a multiple of 8; with `nans` quiet NaNs in both halves of a word.
 void poison(cudaStream_t stream, int multiprocessors, std::byte* memory, std::size_t bytes, std::uint64_t seed,

@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sandbox/profiler/ceilings.h"
@@ -73,13 +74,14 @@ Result<ProfilerPlace> find_profiler(const std::string& python) {
 
 Result<profiler::Side> profile_candidate(Device& device, std::unique_ptr<Candidate> subject, const Region& page,
                                          const Batch& batch) {
+  const std::vector<std::size_t> sets = around(batch.drawn(), 0, std::max(kWarmUps, kProfiledCalls));
   Window window = subject->ready(kSetUpTimeout_s);
   for (std::size_t i = 0; done(window) && i < kWarmUps; i++) {
-    window = subject->direct(batch, i % batch.sets.size(), kCallTimeout_s);
+    window = subject->direct(batch, sets[i], kCallTimeout_s);
   }
   for (std::size_t i = 0; done(window) && i < kProfiledCalls; i++) {
     // As before a timed call: the copy also pushes the subject's memory out of the tables of addresses.
-    if (Status revealed = subject->reveal(batch, i % batch.sets.size()); !revealed) {
+    if (Status revealed = subject->reveal(batch, sets[i]); !revealed) {
       return revealed.failure();
     }
     profiler::read_through(device.stream(), device.multiprocessors(), device.scrub().data(), device.scrub().bytes());
@@ -105,7 +107,7 @@ Result<ProfiledBaseline> profile_baseline(Device& device, const ProfilerPlace& p
   if (!page || !inputs || !state) {
     return !page ? page.failure() : !inputs ? inputs.failure() : state.failure();
   }
-  const std::byte* const set = batch.sets.front().device.data;
+  const std::byte* const set = batch.sets[batch.drawn().front()].device.data;
   if (layouts.inputs.region_bytes > 0) {
     cudaMemcpyAsync(inputs->data(), set, layouts.inputs.region_bytes, cudaMemcpyDeviceToDevice, device.stream());
   }

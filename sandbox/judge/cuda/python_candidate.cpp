@@ -7,6 +7,7 @@
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge::gpu {
 
@@ -125,9 +126,8 @@ Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, 
   return subject;
 }
 
-Status PythonCandidate::expect(const Batch&, const std::vector<Tolerance>& tolerance) {
+Status PythonCandidate::expect(const Batch&, const Tolerances& tolerances) {
   const std::size_t outputs = session_->layouts().outputs.tensors.size();
-  tolerance_ = tolerance;
   Result<Memory> there = Memory::make(std::max<std::size_t>(outputs, 1) * sizeof(View));
   Result<Memory> differences = Memory::make(outputs * sizeof(Difference) + 64);
   if (!there || !differences) {
@@ -135,18 +135,19 @@ Status PythonCandidate::expect(const Batch&, const std::vector<Tolerance>& toler
   }
   views_on_device_ = std::move(*there);
   differences_ = std::move(*differences);
-  return ok();
+  return lay_out_tolerances(tolerances);
 }
 
 Status PythonCandidate::look_at(const Batch& batch, std::size_t set) {
   const Layouts& layouts = session_->layouts();
   const std::byte* expected = batch.sets[set].device.data + layouts.inputs.region_bytes + layouts.state.region_bytes;
-  views_ = views_of(returned_, outputs_.data(), layouts.outputs, expected, tolerance_);
+  views_ = views_of(returned_, outputs_.data(), layouts.outputs, expected, tolerances_.of(batch.sets[set]));
   for (const View& view : views_) {
     if (view.dimensions > kMostDimensions) {
       return Failure{"an output has strides in more than 8 dimensions", "bad_task"};
     }
   }
+  most_loose_ = gpu::most_loose(views_);
   cudaMemcpyAsync(views_on_device_.data(), views_.data(), views_.size() * sizeof(View), cudaMemcpyHostToDevice,
                   device_.stream());
   return device_.settle(kCopyTimeout_s) ? ok()
@@ -155,8 +156,8 @@ Status PythonCandidate::look_at(const Batch& batch, std::size_t set) {
 
 Call PythonCandidate::call_of(const Batch& batch, std::size_t set) const {
   Call call = revealing(batch, set);
-  call.views = reinterpret_cast<const View*>(views_on_device_.data());
-  call.view_count = static_cast<int>(views_.size());
+  call.outputs = {reinterpret_cast<const View*>(views_on_device_.data()), tolerances_of(batch.sets[set]),
+                  static_cast<int>(views_.size())};
   call.seed = secret_number();
   return call;
 }
@@ -224,6 +225,7 @@ Status PythonCandidate::poison_returned() {
 }
 
 Window PythonCandidate::direct(const Batch& batch, std::size_t set, double timeout_s) {
+  met_.push_back(set);
   Window window;
   if ((known_ && !poison_returned()) || !reveal(batch, set)) {
     window.end = Window::End::stuck;
@@ -237,6 +239,7 @@ Window PythonCandidate::direct(const Batch& batch, std::size_t set, double timeo
 }
 
 Turn PythonCandidate::queued(const Batch& batch, std::size_t set, double timeout_s) {
+  met_.push_back(set);
   return clock_->queued(revealing(batch, set), timeout_s, [&](Window& window, Call& call) {
     take_report(window);
     if (window.status != 0) {
@@ -252,15 +255,12 @@ Turn PythonCandidate::queued(const Batch& batch, std::size_t set, double timeout
   });
 }
 
-Candidate::Blame PythonCandidate::blame(const Window& window) const {
+Finding PythonCandidate::blame(const Window& window) const {
   if (window.status == kRefused) {
-    // "policy/torch_compute: model_new.py line 12: …"
-    const std::size_t colon = window.message.find(": ");
-    const std::string reason = window.message.substr(0, colon == std::string::npos ? 0 : colon);
-    const std::string text = colon == std::string::npos ? window.message : window.message.substr(colon + 2);
-    return reason.rfind("policy/", 0) == 0 ? Blame{"policy", reason.substr(7), text} : Blame{"crash", reason, text};
+    return blame_python(window.message);
   }
-  return window.status == kOtherOutputs ? Blame{"wrong", "shape", window.message} : Candidate::blame(window);
+  return window.status == kOtherOutputs ? Finding{Outcome::wrong, Reason::shape, window.message}
+                                        : Candidate::blame(window);
 }
 
 }  // namespace khost::judge::gpu

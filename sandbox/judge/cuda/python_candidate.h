@@ -27,10 +27,10 @@ class PythonCandidate final : public Candidate {
                                                         const PythonProgram& program,
                                                         const Profiling* profiling = nullptr);
   ~PythonCandidate() override;
-  Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance) override;
+  Status expect(const Batch& batch, const Tolerances& tolerances) override;
   Window direct(const Batch& batch, std::size_t set, double timeout_s) override;
   Turn queued(const Batch& batch, std::size_t set, double timeout_s) override;
-  Blame blame(const Window& window) const override;
+  Finding blame(const Window& window) const override;
   Call call_of(const Batch& batch, std::size_t set) const override;
 
  private:
@@ -43,7 +43,6 @@ class PythonCandidate final : public Candidate {
   Region report_;
   std::vector<sandbox::Fd> libraries_;
   Child child_;
-  std::vector<Tolerance> tolerance_;
   sandbox::Manifest returned_;  // matched with the reference's, inside the arena
   bool known_ = false;          // whether there is one
 };

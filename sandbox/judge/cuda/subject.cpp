@@ -4,7 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/elements.h"
 #include "sandbox/subject/fd_message.h"
 
 namespace khost::judge::gpu {
@@ -113,17 +117,19 @@ Result<std::unique_ptr<Candidate>> Candidate::start(Blank blank, const Session* 
   return subject;
 }
 
-Status Candidate::expect(const Batch& batch, const std::vector<Tolerance>& tolerance) {
+Status Candidate::expect(const Batch& batch, const Tolerances& tolerances) {
   const Layouts& layouts = session_->layouts();
   views_.clear();
   for (const Set& set : batch.sets) {
     const std::byte* expected = set.device.data + layouts.inputs.region_bytes + layouts.state.region_bytes;
-    const std::vector<View> views = views_of(plan_.outputs, outputs_.data(), layouts.outputs, expected, tolerance);
+    const std::vector<View> views =
+        views_of(plan_.outputs, outputs_.data(), layouts.outputs, expected, tolerances.of(set));
     for (const View& view : views) {
       if (view.dimensions > kMostDimensions) {
         return Failure{"an output has strides in more than 8 dimensions", "bad_task"};
       }
     }
+    most_loose_ = std::max(most_loose_, gpu::most_loose(views));
     views_.insert(views_.end(), views.begin(), views.end());
   }
   Result<Memory> there = Memory::make(views_.size() * sizeof(View));
@@ -135,7 +141,27 @@ Status Candidate::expect(const Batch& batch, const std::vector<Tolerance>& toler
   differences_ = std::move(*differences);
   cudaMemcpyAsync(views_on_device_.data(), views_.data(), views_.size() * sizeof(View), cudaMemcpyHostToDevice,
                   device_.stream());
+  return lay_out_tolerances(tolerances);
+}
+
+// Those of drawn sets, then those of planted ones.
+Status Candidate::lay_out_tolerances(const Tolerances& tolerances) {
+  tolerances_ = tolerances;
+  std::vector<Tolerance> all = tolerances_.drawn;
+  all.insert(all.end(), tolerances_.planted.begin(), tolerances_.planted.end());
+  Result<Memory> there = Memory::make(all.size() * sizeof(Tolerance));
+  if (!there) {
+    return there.failure();
+  }
+  tolerances_on_device_ = std::move(*there);
+  cudaMemcpyAsync(tolerances_on_device_.data(), all.data(), all.size() * sizeof(Tolerance), cudaMemcpyHostToDevice,
+                  device_.stream());
   return device_.settle(kCopyTimeout_s) ? ok() : Status(device_failure("laying out outputs"));
+}
+
+const Tolerance* Candidate::tolerances_of(const Set& set) const {
+  const auto* const first = reinterpret_cast<const Tolerance*>(tolerances_on_device_.data());
+  return set.planted ? first + tolerances_.drawn.size() : first;
 }
 
 Call Candidate::revealing(const Batch& batch, std::size_t set) const {
@@ -149,8 +175,8 @@ Status Candidate::reveal(const Batch& batch, std::size_t set) {
 Call Candidate::call_of(const Batch& batch, std::size_t set) const {
   Call call = revealing(batch, set);
   const std::size_t outputs = session_->layouts().outputs.tensors.size();
-  call.views = reinterpret_cast<const View*>(views_on_device_.data()) + set * outputs;
-  call.view_count = static_cast<int>(outputs);
+  call.outputs = {reinterpret_cast<const View*>(views_on_device_.data()) + set * outputs,
+                  tolerances_of(batch.sets[set]), static_cast<int>(outputs)};
   call.seed = secret_number();
   return call;
 }
@@ -167,7 +193,17 @@ Status Candidate::poison_outputs() {
   return device_.settle(kCopyTimeout_s) ? ok() : Status(device_failure("overwriting outputs"));
 }
 
+std::optional<std::size_t> Candidate::before(std::size_t set) const {
+  for (std::size_t i = met_.size(); i-- > 0;) {
+    if (met_[i] != set) {
+      return met_[i];
+    }
+  }
+  return std::nullopt;
+}
+
 Window Candidate::direct(const Batch& batch, std::size_t set, double timeout_s) {
+  met_.push_back(set);
   Window window;
   if (!poison_outputs() || !reveal(batch, set)) {
     window.end = Window::End::stuck;
@@ -177,6 +213,7 @@ Window Candidate::direct(const Batch& batch, std::size_t set, double timeout_s) 
 }
 
 Turn Candidate::queued(const Batch& batch, std::size_t set, double timeout_s) {
+  met_.push_back(set);
   if (!poison_outputs()) {
     Turn turn;
     turn.lost = true;
@@ -203,32 +240,43 @@ Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size
   const std::size_t bytes = found.size() * sizeof(Difference);
   auto* there = reinterpret_cast<Difference*>(differences_.data());
   cudaMemcpyAsync(there, found.data(), bytes, cudaMemcpyHostToDevice, device_.stream());
-  compare_all(device_.stream(), device_.multiprocessors(), call.views, call.view_count, there);
+  compare_all(device_.stream(), device_.multiprocessors(), call.outputs, there);
   cudaMemcpyAsync(found.data(), there, bytes, cudaMemcpyDeviceToHost, device_.stream());
   if (!device_.settle(kCopyTimeout_s)) {
     return device_failure("comparing outputs");
   }
   for (std::size_t i = 0; i < leaves.size(); i++) {
-    if (found[i].count == 0) {
+    if (static_cast<std::int64_t>(found[i].count) <= view(set, i).beyond) {
       continue;
     }
-    const View& view = this->view(set, i);
-    const auto flat = static_cast<std::int64_t>(found[i].first);
-    const Result<double> got = value_at(view.got, element_offset(view, flat), leaves[i]);
-    const Result<double> expected = value_at(view.expected, flat, leaves[i]);
-    if (!got || !expected) {
-      return got ? expected.failure() : got.failure();
-    }
-    Mismatch mismatch;
-    mismatch.output = leaves[i].path;
-    mismatch.at = position_of(leaves[i].size, flat);
-    mismatch.got = *got;
-    mismatch.expected = *expected;
-    mismatch.count = static_cast<std::int64_t>(found[i].count);
-    mismatch.total = leaves[i].count();
-    return std::optional(mismatch);
+    Result<Mismatch> wrong = mismatch(batch, set, i, found[i]);
+    return wrong ? Result<std::optional<Mismatch>>(std::move(*wrong)) : wrong.failure();
   }
   return std::optional<Mismatch>();
+}
+
+// The first wrong element of an output, and how many there are.
+Result<Mismatch> Candidate::mismatch(const Batch& batch, std::size_t set, std::size_t output,
+                                     const Difference& found) const {
+  const sandbox::TensorLeaf& leaf = session_->layouts().outputs.tensors[output];
+  const View& view = this->view(set, output);
+  const auto flat = static_cast<std::int64_t>(found.first);
+  const Result<double> got = value_at(view.got, element_offset(view, flat), leaf);
+  const Result<double> expected = value_at(view.expected, flat, leaf);
+  if (!got || !expected) {
+    return got ? expected.failure() : got.failure();
+  }
+  const std::optional<Format> format = format_of(leaf.dtype);
+  const Tolerance& tolerance = tolerances_.of(batch.sets[set])[output];
+  Mismatch mismatch;
+  mismatch.output = leaf.path;
+  mismatch.examples.push_back(
+      {position_of(leaf.size, flat), *got, *expected, format ? allowed(tolerance, *expected, *format) : 0});
+  mismatch.count = static_cast<std::int64_t>(found.count);
+  mismatch.total = leaf.count();
+  mismatch.beyond = view.beyond;
+  mismatch.largest = std::abs(*got - *expected);
+  return mismatch;
 }
 
 Result<bool> Candidate::inputs_changed(const Batch& batch, std::size_t set) {
@@ -278,7 +326,7 @@ Result<std::unique_ptr<GpuBaseline>> GpuBaseline::begin(Device& device, Zygote& 
   sampled.count = static_cast<std::int64_t>(subject->dummy_.bytes() / 4);
   const OwnStream stream;
   stream.copy(subject->view_on_device_.data(), &sampled, sizeof sampled, cudaMemcpyHostToDevice);
-  const Call first = gpu::revealing(session, batch.sets[0], subject->inputs_, subject->state_);
+  const Call first = gpu::revealing(session, batch.sets[batch.drawn().front()], subject->inputs_, subject->state_);
   for (int i = 0; i < first.span_count; i++) {
     stream.copy(first.spans[i].to, first.spans[i].from, first.spans[i].bytes, cudaMemcpyDeviceToDevice);
   }
@@ -339,8 +387,7 @@ Window GpuBaseline::direct(const Batch& batch, std::size_t set, double timeout_s
 
 Turn GpuBaseline::queued(const Batch& batch, std::size_t set, double timeout_s) {
   Call call = gpu::revealing(*session_, batch.sets[set], inputs_, state_);
-  call.views = reinterpret_cast<const View*>(view_on_device_.data());
-  call.view_count = 1;
+  call.outputs = {reinterpret_cast<const View*>(view_on_device_.data()), nullptr, 1};
   call.seed = secret_number();
   return clock_->queued(call, timeout_s);
 }

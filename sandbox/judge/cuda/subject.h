@@ -14,6 +14,7 @@
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/session.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -25,7 +26,7 @@ class Candidate {
                                                   const std::string& library);
   virtual ~Candidate();
   // Lays out what is compared with which set. Call once, before a call.
-  virtual Status expect(const Batch& batch, const std::vector<Tolerance>& tolerance);
+  virtual Status expect(const Batch& batch, const Tolerances& tolerances);
 
   // The steps of its set-up, as the clock says; the first may be left out.
   Window prepared(double timeout_s) { return clock_->prepared(timeout_s); }
@@ -36,10 +37,7 @@ class Candidate {
   virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
   virtual Turn queued(const Batch& batch, std::size_t set, double timeout_s);
   // What a status other than 0 of the set-up or of a call means for a verdict.
-  struct Blame {
-    std::string status, reason, text;
-  };
-  virtual Blame blame(const Window& window) const { return {"crash", "status", window.message}; }
+  virtual Finding blame(const Window& window) const { return {Outcome::crash, Reason::status, window.message}; }
   // The same without a session: nothing is poisoned or revealed but what `call` says.
   Window direct_again(double timeout_s) { return clock_->direct(timeout_s); }
   Turn queued_again(const Call& call, double timeout_s) { return clock_->queued(call, timeout_s); }
@@ -48,6 +46,10 @@ class Candidate {
 
   // After a call, while the subject stands: what is wrong with the outputs against the expected ones of a set.
   Result<std::optional<Mismatch>> compare(const Batch& batch, std::size_t set);
+  // The set of the call before the one on this set, if there was one.
+  std::optional<std::size_t> before(std::size_t set) const;
+  // How many sampled elements of a timed call may be wrong where a share may be.
+  unsigned most_loose() const { return most_loose_; }
   // Whether inputs or state are no longer what was revealed.
   Result<bool> inputs_changed(const Batch& batch, std::size_t set);
 
@@ -60,6 +62,9 @@ class Candidate {
   }
   Call revealing(const Batch& batch, std::size_t set) const;  // spans alone
   Status poison_outputs();
+  Status lay_out_tolerances(const Tolerances& tolerances);
+  const Tolerance* tolerances_of(const Set& set) const;  // on the device
+  Result<Mismatch> mismatch(const Batch& batch, std::size_t set, std::size_t output, const Difference& found) const;
   Result<double> value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const;
   Device& device_;
   const Session* session_ = nullptr;
@@ -69,8 +74,11 @@ class Candidate {
   sandbox::Fd library_;
   std::unique_ptr<sandbox::Jail> jail_;
   std::unique_ptr<GpuClock> clock_;
-  std::vector<View> views_;  // of all sets, one after the other
-  Memory views_on_device_, differences_;
+  std::vector<View> views_;       // of all sets, one after the other
+  std::vector<std::size_t> met_;  // sets of its calls, in order
+  Tolerances tolerances_;
+  unsigned most_loose_ = 0;
+  Memory views_on_device_, tolerances_on_device_, differences_;
 };
 
 // What a baseline's process does while it loads: as it likes, since it is alone; or beside others, where one that would

@@ -19,9 +19,8 @@ std::vector<View> views_of(const sandbox::Manifest& got_manifest, const std::byt
 // Element offset of the flat index in row-major order.
 std::int64_t element_offset(const View& view, std::int64_t flat);
 
-// The number behind the bytes of one element.
-double number_of(const std::string& dtype, const std::byte* element);
-
-std::vector<std::int64_t> position_of(const std::vector<std::int64_t>& size, std::int64_t flat);
+// How many of a call's samples may be wrong in outputs of which a share of the elements may be (tolerance.h:
+// wrong_samples); the samples are spread evenly over the views.
+unsigned most_loose(const std::vector<View>& views);
 
 }  // namespace khost::judge::gpu

@@ -1,5 +1,7 @@
 """Lays Python values out in a region of shared memory, and makes tensors over one (sandbox/abi/manifest.h)."""
 
+import math
+
 import torch
 
 ALIGNMENT = 256  # what a kernel on a GPU may count on
@@ -34,12 +36,9 @@ class Layout:
         if value is None:
             return {"kind": "none"}
         if isinstance(value, (bool, int, float, str)):
-            return {"kind": "scalar", "value": value}
+            return scalar_node(value)
         if isinstance(value, dict):
-            items = {}
-            for key, item in value.items():
-                items[str(key)] = {**self.node(item), "name": str(key)}
-            return {"kind": "dict", "items": items}
+            return {"kind": "dict", "items": [{**self.node(item), **named_key(key)} for key, item in value.items()]}
         if isinstance(value, (tuple, list)):
             items = [self.node(item) for item in value]
             for item, name in zip(items, names):
@@ -70,6 +69,30 @@ class Layout:
                 region[start:start + described["bytes"]].copy_(as_bytes(storage))
 
 
+def scalar_node(value):
+    """JSON has no infinities and no NaN: they are written as text, and `float` says so."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"kind": "scalar", "value": str(value), "float": True}
+    return {"kind": "scalar", "value": value}
+
+
+def scalar_of(node):
+    return float(node["value"]) if node.get("float") else node["value"]
+
+
+def named_key(key):
+    """The key of a dict as the name of its node; `key` keeps a whole number what it is."""
+    if isinstance(key, str):
+        return {"name": key}
+    if isinstance(key, int):
+        return {"name": str(key), "key": key}
+    raise TypeError(f"a dict's key of type {type(key).__name__} cannot cross to the judge: texts and whole numbers can")
+
+
+def key_of(node):
+    return node.get("key", node["name"])
+
+
 def as_bytes(storage):
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
@@ -91,11 +114,11 @@ def over_region(manifest, region):
             skip = base.storage_offset() // tensor.element_size() + node["offset"]
             return tensor.set_(base.untyped_storage(), skip, node["size"], node["stride"])
         if kind == "scalar":
-            return node["value"]
+            return scalar_of(node)
         if kind == "none":
             return None
         if kind == "dict":
-            return {key: make(item) for key, item in node["items"].items()}
+            return {key_of(item): make(item) for item in node["items"]}
         items = [make(item) for item in node["items"]]
         return tuple(items) if kind == "tuple" else items
 

@@ -1,20 +1,126 @@
-"""Outliers: a few elements of float inputs far beyond the others, at random places, so that an answer must be right there
-too."""
+"""Planted sets: a few elements of float inputs stand far beyond the others, at random places, so that an answer must be
+right there too. Planting keeps what a task may count on: a tensor whose values have structure is left alone, exact zeros
+stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
+
+import math
 
 import torch
 
-OUTLIERS = 1e-4  # of the elements, at least one in a tensor of 64
+from manifest import leaves
+
+OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
+SMALLEST = 64
+FEW = 16          # a tensor with no more different values is a mask, a level or a label
+LOOKED_AT = 1 << 16
 
 
-def add_outliers(tensor):
-    if not tensor.is_floating_point() or tensor.numel() < 64 or tensor.numel() != tensor.untyped_storage().nbytes(
-    ) // tensor.element_size():
-        return
-    flat = tensor.reshape(-1) if tensor.is_contiguous() else None
-    if flat is None:
-        return
+def integral(tensor):
+    """Whether a float tensor holds whole numbers only: labels, counts, masks. They are never moved or planted in."""
+    flat = tensor.reshape(-1)
+    return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
+
+
+def structure(tensor):
+    """Which structure forbids outliers in a float tensor, in a few words; "" where none does."""
+    if tensor.numel() < SMALLEST:
+        return "fewer than 64 elements"
+    if not dense(tensor):
+        return "elements share memory"
+    low, high = (float(x) for x in tensor.aminmax())
+    finite = tensor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = tensor[torch.isfinite(tensor)]
+        if finite.numel() < SMALLEST:
+            return "hardly a finite element"
+        low, high = (float(x) for x in finite.aminmax())
+    if integral(finite):
+        return "whole numbers"
+    if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
+        return "few different values"
+    if low >= 0:
+        return "all in [0, 1]" if high <= 1 else "none below zero"
+    if high <= 0:
+        return "none above zero"
+    if sorted_rows(tensor):
+        return "sorted"
+    if symmetric(tensor):
+        return "symmetric"
+    if unit_rows(tensor):
+        return "rows of length one"
+    return ""
+
+
+def dense(tensor):
+    if tensor.is_contiguous():
+        return True
+    size = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    return size == tensor.numel() and 0 not in tensor.stride()
+
+
+def sorted_rows(tensor):
+    if tensor.dim() == 0 or tensor.shape[-1] < 3:
+        return False
+    head = tensor.reshape(-1, tensor.shape[-1])[:1, :LOOKED_AT]
+    steps = head[:, 1:] - head[:, :-1]
+    if not (bool((steps >= 0).all()) or bool((steps <= 0).all())):
+        return False
+    steps = tensor[..., 1:] - tensor[..., :-1]
+    return bool((steps >= 0).all()) or bool((steps <= 0).all())
+
+
+def symmetric(tensor):
+    return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1 and torch.allclose(
+        tensor, tensor.transpose(-1, -2), rtol=1e-5, atol=1e-7)
+
+
+def unit_rows(tensor):
+    if tensor.dim() < 2 or tensor.shape[-1] < 2:
+        return False
+    rows = tensor.reshape(-1, tensor.shape[-1])[:LOOKED_AT].float()
+    sums, lengths = rows.sum(-1), rows.square().sum(-1)
+    return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
+
+
+def add_outliers(tensor, generator=None):
+    """Plants in one tensor; returns why not, or "". The places come from a generator of their own: a task may have
+    seeded torch's."""
+    if not tensor.is_floating_point():
+        return "not of floats"
+    why = structure(tensor)
+    if why:
+        return why
+    flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
     count = max(1, int(OUTLIERS * flat.numel()))
-    where = torch.randint(flat.numel(), (count,), device=flat.device)
-    scale = max(float(flat[:65536].abs().max()), 1e-3)
-    sign = torch.randint(0, 2, (count,), device=flat.device) * 2 - 1
-    flat[where] = (sign * scale * (2 + 4 * torch.rand(count, device=flat.device))).to(flat.dtype)
+    where = torch.randint(flat.numel(), (count,), generator=generator).to(flat.device)
+    sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
+    factor = (sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))).to(flat.device)
+    finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
+    scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1e-3)
+    most = torch.finfo(tensor.dtype).max / 16
+    planted = (factor * scale).clamp(-most, most).to(flat.dtype)
+    old = flat[where]
+    flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
+    return ""
+
+
+def plant(values, seed):
+    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted."""
+    generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
+    reasons, planted = [], False
+    for place, tensor in enumerate(leaves(values)):
+        why = add_outliers(tensor, generator)
+        planted = planted or not why
+        reasons.append(f"input {place}: {why}")
+    return "" if planted else "no input bears outliers: " + "; ".join(reasons)[:200] if reasons else "no inputs"
+
+
+def reason_against(plain, planted):
+    """Why planted sets are not used, from what the model returned on the same inputs with and without outliers."""
+    for place, (one, other) in enumerate(zip(plain, planted)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"output {place} has another shape with outliers"
+        if one.is_floating_point():
+            broken = torch.isfinite(one) & ~torch.isfinite(other)
+            if bool(broken.any()):
+                return f"output {place} is not finite with outliers where it was"
+    return ""

@@ -6,6 +6,7 @@ import time
 import torch
 
 from manifest import Layout, leaves, mapped
+from planting import plant
 from task_file import Task, call
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
@@ -16,7 +17,9 @@ def mixed(request, region):
     """Writes what the reference returns for the inputs of one set and the weights of another."""
     task = Task(request["source"])
     model = task.model(request["state_seed"], live=True)
-    values = task.inputs(request["inputs_seed"] + 1, request["plant"])
+    values = task.inputs(request["inputs_seed"] + 1)
+    if request["plant"]:
+        plant(values, request["inputs_seed"] + 2)  # as reference.py does
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 

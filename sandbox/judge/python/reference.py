@@ -8,23 +8,15 @@ import json
 
 import torch
 
+from calibration import calibrate, name_nan
 from manifest import Layout, leaves, mapped
-from room import wants_room
-from task_file import Task, call, finite
-
-
-def in_double(value):
-    if isinstance(value, torch.Tensor):
-        return value.double() if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: in_double(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(in_double(item) for item in value)
-    return value
+from planting import plant
+from task_file import Task, call
 
 
 class Session:
-    """One task in one process: `load` fixes the manifests, `sets` fills the judge's memory."""
+    """One task in one process: `load` fixes the manifests, `calibrate` measures the tolerance, `sets` fills the judge's
+    memory."""
 
     def __init__(self, request):
         self.task = Task(request["source"], request["seed"], request.get("device", "cpu"))
@@ -32,14 +24,13 @@ class Session:
         seed = request["seed"]
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed)
+        kept = copy.deepcopy(values)
         value = call(model, values)
-        again = call(model, copy.deepcopy(values))
+        again = call(model, kept)
         if not leaves(value):
             raise ValueError("forward returns no tensor")
         self.deterministic = all(torch.equal(a, b) or (a.is_floating_point() and torch.allclose(
             a, b, rtol=1e-5, atol=1e-6, equal_nan=True)) for a, b in zip(leaves(value), leaves(again)))
-        if self.plant and not finite(call(model, self.task.inputs(seed, plant=True))):
-            self.plant = False
         self.layouts = self.lay_out(model, values, value)
 
     def lay_out(self, model, values, value):
@@ -63,13 +54,14 @@ class Session:
             return None
         return None if '"tensor"' in text else tree
 
-    def fill(self, region, seed):
-        """One set; returns the model, the inputs and the value for the oracle."""
+    def fill(self, region, seed, planted):
+        """One set, of its kind: drawn as the task draws it, or planted."""
         model = self.task.model(seed, live=True)
-        values = self.task.inputs(seed + 1, self.plant)
+        values = self.task.inputs(seed + 1)
+        if planted:
+            plant(values, seed + 2)
         at = 0
-        before = self.lay_out_pair(model, values)
-        for layout, expected in zip(before, self.layouts):
+        for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             if layout.manifest() != expected.manifest():
                 raise ValueError("get_inputs or Model change their shapes from draw to draw")
             layout.write(region, at)
@@ -78,50 +70,26 @@ class Session:
         outputs = Layout(value, contiguous=True)
         if outputs.manifest() != self.layouts[2].manifest():
             raise ValueError("forward changes the shapes of its outputs from draw to draw")
+        name_nan(leaves(value), " with planted inputs" if planted else "")
         outputs.write(region, at)
-        return value
 
     def lay_out_pair(self, model, values):
         return Layout(values, self.task.names()), Layout(dict(model.state_dict(keep_vars=True)))
 
-    def sets(self, seeds, regions, oracles, settle):
-        """Fills the regions. `settle`: where the device has no room for the first `oracles` sets in double, do without."""
-        scales, why = None, ""
-        for position, (seed, region) in enumerate(zip(seeds, regions)):
-            value = self.fill(region if isinstance(region, torch.Tensor) else mapped(region), seed)
-            if position >= oracles or why:
-                continue
+    def sets(self, seeds, regions, planted):
+        """Fills the regions; `planted`: of each whether outliers stand in it."""
+        for seed, region, outliers in zip(seeds, regions, planted):
+            region = region if isinstance(region, torch.Tensor) else mapped(region)
             try:
-                scales = widen(scales, self.error_scales(seed, value))
-            except Exception as error:  # the model does not run in double: many do not
-                if wants_room(error) and not settle:
+                self.fill(region, seed, outliers)
+            except Exception:
+                if not outliers:
                     raise
-                scales, why = None, f"{type(error).__name__}: {error}"[:300]
+                self.fill(region, seed, False)  # what a few planted sets bore, this one does not
         if self.task.device != "cpu":
             torch.cuda.synchronize()  # the judge reads next
-        return {"scales": scales, "oracle_error": why}
+        return {"sets": len(regions)}
 
-    def error_scales(self, seed, value):
-        """For each output: the reference's largest distance from its fp64 self, and the spread of the values."""
-        default = torch.get_default_dtype()
-        try:
-            torch.set_default_dtype(torch.float32)
-            model = self.task.model(seed, live=True).double()
-            exact = call(model, in_double(self.task.inputs(seed + 1, self.plant)))
-        finally:
-            torch.set_default_dtype(default)
-        result = []
-        for ours, oracle in zip(leaves(value), leaves(exact)):
-            if not ours.is_floating_point():
-                result.append([0.0, 0.0])
-                continue
-            error = (ours.double() - oracle.double()).abs()
-            spread = ours.double().std(unbiased=False) if ours.numel() > 1 else ours.double().abs().max()
-            result.append([float(error[torch.isfinite(error)].max()) if error.numel() else 0.0, float(spread)])
-        return result
-
-
-def widen(old, new):
-    if old is None:
-        return new
-    return [[max(a, c), max(b, d)] for (a, b), (c, d) in zip(old, new)]
+    def calibrate(self, settle=True):
+        """The tolerance of each output for each kind of set (calibration.py)."""
+        return calibrate(self.task, self.plant, settle)

@@ -51,7 +51,10 @@ def receive(channel):
 
 
 def send(channel, answer):
-    body = json.dumps(answer).encode()
+    try:
+        body = json.dumps(answer, allow_nan=False).encode()
+    except ValueError as error:  # NaN and infinities are no JSON
+        body = json.dumps(error_of(error)).encode()
     channel.sendall(struct.pack("<I", len(body)) + body)
 
 
@@ -90,7 +93,9 @@ def answer(request, fds, state, channel):
             from device_memory import load_library, region
             library = load_library(request["library"])
             regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
-        return state["session"].sets(request["seeds"], regions, request["oracles"], request["settle"])
+        return state["session"].sets(request["seeds"], regions, request.get("planted") or [False] * len(regions))
+    if kind == "calibrate":
+        return state["session"].calibrate(request.get("settle", True))
     if kind == "record":
         from recorder import record
         return record(request["request"])

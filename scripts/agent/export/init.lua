@@ -5,6 +5,7 @@ local json = require "khost.json"
 local messages = require "agent.export.messages"
 local openhands = require "agent.export.openhands"
 local tools = require "agent.tools"
+local verdicts = require "judge.verdict"
 
 local export = {}
 
@@ -25,7 +26,7 @@ local function own(trajectory)
     usage = trajectory.usage, token_ids = trajectory.tokens, mask = trajectory.mask, logprobs = trajectory.logprobs,
     script_hash = trajectory.script_hash, verdict = { status = verdict.status, stage = verdict.stage,
       reason = verdict.reason,
-      correct = verdict.correct, times = verdict.times, speedup = verdict.speedup } }
+      correct = verdicts.passed(verdict), times = verdict.times, speedup = verdict.speedup } }
 end
 
 -- The files in the end, as far as the verdict keeps them.

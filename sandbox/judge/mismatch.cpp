@@ -1,0 +1,106 @@
+#include "sandbox/judge/mismatch.h"
+
+#include <cmath>
+#include <ostream>
+#include <sstream>
+
+#include "sandbox/judge/elements.h"
+
+namespace khost::judge {
+namespace {
+
+using sandbox::Manifest;
+using sandbox::TensorLeaf;
+
+constexpr std::size_t kMostNamed = 4;
+
+void write_list(std::ostream& out, const std::vector<std::int64_t>& values) {
+  out << "[";
+  for (std::size_t i = 0; i < values.size(); i++) {
+    out << (i > 0 ? ", " : "") << values[i];
+  }
+  out << "]";
+}
+
+void write_example(std::ostream& out, const std::string& output, const Mismatch::Example& example) {
+  out << "output" << (output.empty() ? "" : " " + output);
+  write_list(out, example.at);
+  out.precision(8);
+  out << " is " << example.got << ", expected " << example.expected;
+  out.precision(3);
+  const double difference = std::abs(example.got - example.expected);
+  if (std::isfinite(difference)) {
+    out << "; |difference| " << difference << ", allowed " << example.allowed;
+  }
+}
+
+void write_count(std::ostream& out, const Mismatch& mismatch) {
+  out << mismatch.count << " of " << mismatch.total << " elements are wrong";
+  if (mismatch.beyond > 0) {
+    out << ", where " << mismatch.beyond << " may be";
+  }
+}
+
+bool expanded(const TensorLeaf& leaf) {
+  for (std::size_t d = 0; d < leaf.size.size(); d++) {
+    if (leaf.size[d] > 1 && leaf.stride[d] == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string Mismatch::text() const {
+  std::ostringstream out;
+  write_example(out, output, examples.front());
+  out << "; ";
+  write_count(out, *this);
+  return out.str();
+}
+
+std::string Mismatch::report() const {
+  std::ostringstream out;
+  out << "output" << (output.empty() ? "" : " " + output) << ": ";
+  write_count(out, *this);
+  out.precision(8);
+  out << ", the largest difference is " << largest << "\n";
+  for (const Example& example : examples) {
+    out << "  ";
+    write_example(out, output, example);
+    out << "\n";
+  }
+  return out.str();
+}
+
+std::string strided_tensors(const Manifest& inputs, const Manifest& state) {
+  std::ostringstream out;
+  std::size_t found = 0;
+  const auto look = [&](const Manifest& manifest, const char* what) {
+    for (const TensorLeaf& leaf : manifest.tensors) {
+      if (leaf.count() == 0 || dense(leaf) || ++found > kMostNamed) {
+        continue;
+      }
+      out << (found == 1 ? "not dense in row-major order: " : "; ") << what << " "
+          << (leaf.name.empty() ? leaf.path : leaf.name) << ", size ";
+      write_list(out, leaf.size);
+      out << ", stride ";
+      write_list(out, leaf.stride);
+      out << (expanded(leaf) ? " (expanded: its elements share memory)" : "");
+    }
+  };
+  look(inputs, "input");
+  look(state, "state");
+  if (found > kMostNamed) {
+    out << "; and " << found - kMostNamed << " more";
+  }
+  return out.str();
+}
+
+std::string text_of(const Mismatch& mismatch, const Manifest& inputs, const Manifest& state) {
+  const std::string strided = strided_tensors(inputs, state);
+  return mismatch.text() + (strided.empty() ? "" : "; " + strided);
+}
+
+}  // namespace khost::judge

@@ -1,0 +1,170 @@
+"""The reference in double precision, and runs on inputs that were moved by one rounding.
+
+`InDouble` widens every floating dtype that an operator is given, so a model that casts to bfloat16 or half by itself has
+an oracle too. What the task's author wrote is run as it stands; only its precision changes."""
+
+import contextlib
+import copy
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from manifest import leaves
+from planting import integral
+from task_file import call
+
+NARROW = {dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
+                              getattr(torch, "float8_e5m2", None)) if dtype is not None}
+COMPLEX = {torch.complex64, torch.complex32}
+READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
+
+
+class InDouble(TorchDispatchMode):
+    """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in READS_BITS:
+            raise NotImplementedError(f"{func} reads the bits of a float")
+        if torch.Tag.nondeterministic_seeded in func.tags:  # the same draw as the reference's
+            return tree_map(widened, func(*args, **kwargs))
+        pairs = []
+
+        def widen(value):
+            wide = widened(value)
+            if wide is not value and isinstance(value, torch.Tensor):
+                pairs.append((value, wide))
+            return wide
+
+        result = func(*tree_map(widen, args), **tree_map(widen, kwargs))
+        if func._schema.is_mutable:  # a tensor outside inputs and state may be written to
+            for narrow, wide in pairs:
+                narrow.copy_(wide)
+        return tree_map(widened, result)
+
+
+def widened(value):
+    if isinstance(value, torch.Tensor):
+        if value.dtype in NARROW:
+            return value.double()
+        return value.to(torch.complex128) if value.dtype in COMPLEX else value
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value in NARROW else torch.complex128 if value in COMPLEX else value
+    return value
+
+
+def mapped_tensors(value, change):
+    """`value` with each of its tensors changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: mapped_tensors(item, change) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [mapped_tensors(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def run(model, values, mode=None):
+    """The output tensors of a first call, under a dispatch mode: neither the model nor the inputs are changed by it."""
+    model, values = copy.deepcopy(model), copy.deepcopy(values)
+    with mode or contextlib.nullcontext():
+        return [leaf.detach() for leaf in leaves(call(model, values))]
+
+
+def run_in_double(model, values, move=None):
+    """The outputs in double. `move` changes each float tensor of inputs and state, which it gets in double together with
+    the tensor that the reference has."""
+    default = torch.get_default_dtype()
+    change = (lambda wide, own: wide) if move is None else move
+
+    def widen(tensor):
+        return change(tensor.double(), tensor) if tensor.is_floating_point() else tensor.clone()
+
+    try:
+        torch.set_default_dtype(torch.float64)
+        wide = copy.deepcopy(model).double()
+        if move is not None:
+            move_state(wide, model, move)
+        with InDouble():
+            return [leaf.detach() for leaf in leaves(call(wide, mapped_tensors(values, widen)))]
+    finally:
+        torch.set_default_dtype(default)
+
+
+def run_moved(model, values, move):
+    """The outputs in the reference's own precision, inputs and state changed by `move`."""
+    other = copy.deepcopy(model)
+    move_state(other, model, move)
+    changed = mapped_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
+    return [leaf.detach() for leaf in leaves(call(other, changed))]
+
+
+def move_state(model, original, move):
+    own, done = original.state_dict(keep_vars=True), set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.data_ptr() not in done:
+            done.add(tensor.data_ptr())  # tied parameters are moved once
+            tensor.data.copy_(move(tensor.data, own[name].data))
+
+
+class Scattered:
+    """x (1 + u xi) with xi of 1 and -1, drawn once per element; within the tensor's own range, so that a probability
+    stays one."""
+
+    def __init__(self, u, seed):
+        self.u, self.seed, self.generators = u, seed, {}
+
+    def signs(self, tensor):
+        device = str(tensor.device)
+        if device not in self.generators:
+            self.generators[device] = torch.Generator(device=tensor.device).manual_seed(self.seed)
+        drawn = torch.randint(0, 2, tensor.shape, dtype=torch.int8, generator=self.generators[device],
+                              device=tensor.device)
+        return drawn.mul_(2).sub_(1)
+
+    def __call__(self, wide, own):
+        if own.numel() == 0 or integral(own):
+            return wide
+        return within(self.signs(wide).double().mul_(self.u).add_(1).mul_(wide), wide)
+
+
+class Coherent:
+    """x (1 + u), or towards zero where that leaves the tensor's range."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def __call__(self, wide, own):
+        return wide if own.numel() == 0 or integral(own) else within(wide * (1 + self.u), wide)
+
+
+class Stepped:
+    """Each element moved to a neighbour in its own dtype: for a reference that does not run in double."""
+
+    def __init__(self, seed=None):
+        self.signs = Scattered(0.0, seed).signs if seed is not None else None
+
+    def __call__(self, mine, own):
+        if own.numel() == 0 or integral(own):
+            return mine
+        if own.dtype in (torch.float32, torch.float64):
+            up = torch.full_like(mine, float("inf"))
+            target = up if self.signs is None else up * self.signs(mine).to(mine.dtype)
+            return within(torch.nextafter(mine, target), own)
+        eps = torch.finfo(own.dtype).eps
+        sign = 1.0 if self.signs is None else self.signs(mine).float()
+        return within((own.float() * (1 + eps * sign)).to(own.dtype), own)
+
+
+def within(moved, original):
+    """`moved` within the range of the original's finite elements; what is not finite stays."""
+    low, high = original.aminmax()
+    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+        return moved.clamp_(low, high)
+    sound = torch.isfinite(original)
+    if not bool(sound.any()):
+        return original
+    low, high = original[sound].aminmax()
+    return torch.where(sound, moved.clamp(low, high), original)
