@@ -224,6 +224,9 @@ int core_count() {
 int subject_core() {
   return core_count() > 1 ? 1 : 0;
 }
+int judge_core() {
+  return own_cores().empty() ? 0 : own_cores().front();
+}
 int subject_cores(int threads) {
   return std::max(1, std::min(threads, core_count() - 1));
 }

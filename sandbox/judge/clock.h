@@ -80,6 +80,7 @@ void pin_thread(int core);  // the calling one
 int core_count();
 // Where subjects run: all cores but the first, as many as they have threads; the only one where there is one.
 int subject_core();
+int judge_core();  // the system's number of the one that is left to the judge
 int subject_cores(int threads);
 
 // Keeps the threads of this process off the cores of a subject for as long as it lives, and lets the calling one go

@@ -109,9 +109,10 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
 
 void Subject::write(const Session& session, const Set& set) {
   met_.push_back(&set);
+  // In the order of a baseline, which touches its outputs first: what was written last is nearest to the cores.
+  poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());
   copy(inputs_, session.inputs_of(set), session.layouts().inputs.region_bytes);
   copy(state_, session.state_of(set), session.layouts().state.region_bytes);
-  poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());
 }
 
 Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, const Session& session,
@@ -141,6 +142,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   const Json request = {{"kind", kind},
                         {"source", session.source()},
                         {"cache", cache},
+                        {"judge_core", judge_core()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_python.so"},
                         {"inputs", layouts.inputs.to_json()},
                         {"state", layouts.state.to_json()}};

@@ -46,7 +46,7 @@ class Expectations {
         return false;
       }
     }
-    return true;
+    return verdict.value("detail", "").find(wanted.value("says", "")) != std::string::npos;
   }
 
   // Who must get its own verdict behind this one before the same judge; "" for nobody.

@@ -9,6 +9,7 @@ import base64
 import contextlib
 import ctypes
 import gc
+import os
 
 import torch
 
@@ -44,13 +45,19 @@ def hits():
 def touch(value):
     """Writes to every byte of the outputs what stands there."""
     if isinstance(value, torch.Tensor):
-        whole = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage())
-        whole.bitwise_or_(0)
-    elif isinstance(value, dict):
-        touch(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for one in value:
+        torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).bitwise_or_(0)
+    elif isinstance(value, (dict, list, tuple)):
+        for one in value.values() if isinstance(value, dict) else value:
             touch(one)
+
+
+def touch_from(core, value):
+    """The same from the judge's core, where a candidate's outputs are written: a core's own cache is nearer than any."""
+    mine = os.sched_getaffinity(0)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {core})
+    touch(value)
+    os.sched_setaffinity(0, mine)
 
 
 def run(request, regions, reply):
@@ -84,7 +91,7 @@ def run(request, regions, reply):
     seq = 2
     while wait(page, seq):
         if seq % 2 == 0:
-            touch(kept)
+            touch_from(request["judge_core"], kept)
             kept = None
         else:
             kept = step()
