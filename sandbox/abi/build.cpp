@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
-constexpr const char* kFormat = "3";  // part of the key: raise it when the meaning of a cache entry changes
+constexpr const char* kFormat = "4";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -240,7 +240,7 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources, co
 
 // Whether the same build would fail in the same way again.
 bool lasting(const Failure& failure) {
-  return failure.code == "build" || failure.code == "policy" || failure.code == "bad_input";
+  return failure.code == "build" || failure.code == "violation" || failure.code == "bad_input";
 }
 
 Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, const std::vector<std::string>& argv,

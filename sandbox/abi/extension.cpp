@@ -27,7 +27,7 @@ constexpr std::size_t kMostFiles = 64;
 constexpr std::size_t kMostSourceBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostLibraryBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostObjectBytes = std::size_t{64} << 20;
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
 constexpr const char* kWorkspaceModule = "cuda_extension";
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -339,7 +339,7 @@ Result<Built> build_extension(const ExtensionRequest& request) {
   const Status admitted = made ? admit_extension(made->library) : Status(made.failure());
   if (!admitted) {
     const Failure& failure = admitted.failure();
-    if (failure.code == "build" || failure.code == "policy" || failure.code == "bad_input") {
+    if (failure.code == "build" || failure.code == "violation" || failure.code == "bad_input") {
       (void)cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}});
     }
     return failure;

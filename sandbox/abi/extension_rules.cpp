@@ -187,7 +187,7 @@ Status admit_extension(const std::string& bytes) {
       return Failure{"the extension calls torch's operator " + name +
                          "; it may create and view tensors, and its own kernels "
                          "compute",
-                     "policy"};
+                     "violation"};
     }
   }
   return ok();

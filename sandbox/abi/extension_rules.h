@@ -23,7 +23,7 @@ bool own_mistakes(const std::string& words, const std::function<bool(const std::
 // The operator of torch behind a symbol ("matmul" of at::_ops::matmul::call), or empty.
 std::string operator_of(const std::string& symbol);
 
-// policy when the library calls operators of torch that compute; bad_input when the bytes are no library.
+// violation when the library calls operators of torch that compute; bad_input when the bytes are no library.
 Status admit_extension(const std::string& bytes);
 
 }  // namespace khost::sandbox

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace khost::sandbox {
 namespace {
@@ -68,14 +69,18 @@ class TreeReader {
       return ok();
     }
     const bool list = kind == "tuple" || kind == "list";
-    if ((!list && kind != "dict") || !node.contains("items") ||
-        !(list ? node["items"].is_array() : node["items"].is_object())) {
-      return bad("node '" + path + "' has unknown kind '" + kind.substr(0, 20) + "' or no items");
+    if ((!list && kind != "dict") || !node.contains("items") || !node["items"].is_array()) {
+      return bad("node '" + path + "' has unknown kind '" + kind.substr(0, 20) + "' or no list of items");
     }
+    std::set<std::string> keys;
     std::size_t position = 0;
-    for (const auto& item : node["items"].items()) {
-      const std::string step = list ? std::to_string(position++) : item.key();
-      const Status status = read(item.value(), path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
+    for (const Json& item : node["items"]) {
+      if (!list && (!item.is_object() || !item.contains("name") || !item["name"].is_string() ||
+                    !keys.insert(item["name"].get<std::string>()).second)) {
+        return bad("an item of the dict '" + path + "' has no name, or one that stands twice");
+      }
+      const std::string step = list ? std::to_string(position++) : item["name"].get<std::string>();
+      const Status status = read(item, path.empty() ? step : path + "." + step, list ? "" : step, depth + 1);
       if (!status) {
         return status;
       }
@@ -140,6 +145,23 @@ std::int64_t TensorLeaf::count() const {
     result *= n;
   }
   return result;
+}
+
+std::string strides_note(const Manifest& manifest) {
+  std::string note;
+  for (const TensorLeaf& leaf : manifest.tensors) {
+    std::int64_t step = 1;
+    bool dense = true;
+    for (std::size_t i = leaf.size.size(); i-- > 0;) {
+      dense = dense && (leaf.size[i] <= 1 || leaf.stride[i] == step);
+      step *= leaf.size[i];
+    }
+    if (!dense && step > 0) {
+      note += (note.empty() ? "" : "; ") + (leaf.name.empty() ? leaf.path : leaf.name) + " (size " +
+              Json(leaf.size).dump() + ", stride " + Json(leaf.stride).dump() + ") is not contiguous";
+    }
+  }
+  return note;
 }
 
 std::size_t dtype_bytes(const std::string& dtype) {

@@ -4,8 +4,7 @@
 // thread.
 //
 //   {"launches": [{"symbol": "scale", "arguments": [
-//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region,
-//      byte offset
+//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region, byte offset
 //      {"role": "w", "slot": "output", "index": 0, "offset": 0},
 //      {"role": "r", "slot": "null"},                              a pointer that is None in model_new.py
 //      {"role": "s", "dtype": "l", "value": 1024},
@@ -67,7 +66,8 @@ struct Plan {
 Result<std::uint64_t> scalar_bits(char type, const Json& value);
 
 // Whether outputs have the structure, dtypes and sizes of the reference's. Strides may differ, but no element
-// may share memory with another one.
-Status match_outputs(const Manifest& outputs, const Manifest& expected);
+// may share memory with another one. Dicts are equal in any order of their keys; afterwards `outputs` has them, and so its
+// tensors, in the order of `expected`.
+Status match_outputs(Manifest& outputs, const Manifest& expected);
 
 }  // namespace khost::sandbox

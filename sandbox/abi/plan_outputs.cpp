@@ -1,5 +1,6 @@
 // What forward returns, compared with what the reference returns.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "sandbox/abi/plan.h"
@@ -46,40 +47,53 @@ std::pair<std::int64_t, std::int64_t> byte_range(const TensorLeaf& leaf) {
   return {leaf.offset * element, (last + 1) * element};
 }
 
-// Same kinds and keys at the same places; tuple and list are one.
-bool same_shape(const Json& a, const Json& b) {
-  const auto kind = [](const Json& node) {
-    const std::string text = node["kind"].get<std::string>();
-    return text == "list" ? std::string("tuple") : text;
-  };
-  if (kind(a) != kind(b)) {
-    return false;
+// The item of a dict that has this key, or null.
+const Json* item_named(const Json& items, const Json& name) {
+  const auto found = std::find_if(items.begin(), items.end(), [&](const Json& item) { return item["name"] == name; });
+  return found == items.end() ? nullptr : &*found;
+}
+
+// `node` with the items of its dicts in the order that `expected` has them; nothing where kinds, keys or numbers differ.
+// Tuple and list count as one kind.
+std::optional<Json> arranged(const Json& node, const Json& expected) {
+  const auto kind = [](const Json& one) { return one["kind"] == "list" ? Json("tuple") : one["kind"]; };
+  if (kind(node) != kind(expected)) {
+    return std::nullopt;
   }
-  if (!a.contains("items")) {
-    return kind(a) != "scalar" || a["value"] == b["value"];
+  if (!node.contains("items")) {
+    return kind(node) != "scalar" || node["value"] == expected["value"] ? std::optional(node) : std::nullopt;
   }
-  if (a["items"].size() != b["items"].size()) {
-    return false;
+  if (node["items"].size() != expected["items"].size()) {
+    return std::nullopt;
   }
-  for (const auto& item : a["items"].items()) {
-    const Json* other = nullptr;
-    if (b["items"].is_array()) {
-      other = &b["items"][static_cast<std::size_t>(std::stoul(item.key()))];
-    } else if (b["items"].contains(item.key())) {
-      other = &b["items"][item.key()];
+  Json result = node;
+  for (std::size_t i = 0; i < expected["items"].size(); i++) {
+    const Json& wanted = expected["items"][i];
+    const Json* mine = kind(node) == "dict" ? item_named(node["items"], wanted["name"]) : &node["items"][i];
+    std::optional<Json> item = mine == nullptr ? std::nullopt : arranged(*mine, wanted);
+    if (!item) {
+      return std::nullopt;
     }
-    if (other == nullptr || !same_shape(item.value(), *other)) {
-      return false;
-    }
+    result["items"][i] = std::move(*item);
   }
-  return true;
+  return result;
 }
 
 }  // namespace
 
-Status match_outputs(const Manifest& outputs, const Manifest& expected) {
-  if (!same_shape(outputs.tree, expected.tree)) {
+Status match_outputs(Manifest& outputs, const Manifest& expected) {
+  const std::optional<Json> tree = arranged(outputs.tree, expected.tree);
+  if (!tree) {
     return bad("forward returns another structure than the reference's");
+  }
+  if (*tree != outputs.tree) {
+    Json json = outputs.to_json();
+    json["tree"] = *tree;
+    Result<Manifest> again = Manifest::parse(json);
+    if (!again) {
+      return again.failure();
+    }
+    outputs = std::move(*again);
   }
   for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
     const TensorLeaf& leaf = outputs.tensors[i];

@@ -237,7 +237,7 @@ Result<Library> read_library(std::string_view elf) {
   Library library;
   for (const Elf64_Dyn& entry : segments->dynamic) {
     if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) {
-      return Failure{"the library sets a search path", "policy"};
+      return Failure{"the library sets a search path", "violation"};
     }
     if (entry.d_tag == DT_NEEDED) {
       const auto name = file.text(*strings + std::min<std::uint64_t>(entry.d_un.d_val, elf.size()), strings_end);
@@ -278,12 +278,13 @@ Result<Signatures> admit_library(std::string_view elf, const std::string& target
   }
   for (const std::string& name : library->needed) {
     if (!needed_allowed(name, target == "cuda")) {
-      return Failure{"the library needs " + name + ", which kernels for target " + target + " may not use", "policy"};
+      return Failure{"the library needs " + name + ", which kernels for target " + target + " may not use",
+                     "violation"};
     }
   }
   for (const std::string& name : library->undefined) {
     if (symbol_refused(name)) {
-      return Failure{"the library uses " + name + ", which kernels may not call", "policy"};
+      return Failure{"the library uses " + name + ", which kernels may not call", "violation"};
     }
   }
   if (library->signatures.empty()) {

@@ -38,7 +38,7 @@ Result<std::vector<SignatureArgument>> parse_signature(std::string_view text);
 // bad_input when the bytes are no well-formed shared library of this machine.
 Result<Library> read_library(std::string_view elf);
 
-// The signatures of a library that keeps the rules of `target` ("cpu" or "cuda"); code policy when it breaks
+// The signatures of a library that keeps the rules of `target` ("cpu" or "cuda"); code violation when it breaks
 // one, bad_input when it exports no launcher.
 Result<Signatures> admit_library(std::string_view elf, const std::string& target);
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/planning.h"
 
 namespace khost::judge {
@@ -23,17 +24,19 @@ Result<Json> Evaluation::run() {
   threads_ = std::max(1, request_.value("threads", 1));
   struct Step {
     const char* name;
+    Stage stage;
     bool (Evaluation::*run)();
   };
   const bool timed = wants_times(request_, purpose_);
   for (const Step& step :
-       {Step{"task", &Evaluation::open_task}, Step{"build", &Evaluation::build_kernels},
-        Step{"plan", &Evaluation::make_plan}, Step{"verify", &Evaluation::verify}, Step{"time", &Evaluation::time}}) {
+       {Step{"task", Stage::task, &Evaluation::open_task}, Step{"build", Stage::build, &Evaluation::build_kernels},
+        Step{"plan", Stage::plan, &Evaluation::make_plan}, Step{"verify", Stage::verify, &Evaluation::verify},
+        Step{"time", Stage::time, &Evaluation::time}}) {
     if (step.run == &Evaluation::time && !timed) {
       break;
     }
     const auto begin = Steady::now();
-    verdict_.stage = step.name;
+    verdict_.enter(step.stage);
     const bool passed = (this->*step.run)();
     verdict_.wall_s[step.name] = since(begin);
     if (!passed) {
@@ -42,21 +45,20 @@ Result<Json> Evaluation::run() {
     }
   }
   subject_.reset();
-  verdict_.status = "ok";
+  verdict_.pass();
   return answer();
 }
 
 bool Evaluation::open_task() {
   Result<Zygote*> zygote = service_.tasks();
   if (!zygote) {
-    verdict_.fail("void", "task", zygote.failure().code, zygote.failure().message);
+    verdict_.fail(Stage::task, blame_host(zygote.failure()));
     return false;
   }
   zygote_ = *zygote;
   Result<std::shared_ptr<Session>> session = service_.session(request_["task"]["source"].get<std::string>());
   if (!session) {
-    verdict_.fail(blames_task(session.failure()) ? "bad_task" : "void", "task", session.failure().code,
-                  session.failure().message);
+    verdict_.fail(Stage::task, blame_task(session.failure()));
     return false;
   }
   session_ = *session;
@@ -71,7 +73,7 @@ bool Evaluation::build_kernels() {
   request.files = files_;
   Result<sandbox::Built> built = sandbox::build(request);
   if (!built) {
-    fail_build(verdict_, built.failure());
+    verdict_.fail(Stage::build, blame_build(built.failure()));
     return false;
   }
   built_ = std::move(*built);
@@ -82,7 +84,7 @@ bool Evaluation::build_kernels() {
 bool Evaluation::make_plan() {
   Result<sandbox::Plan> plan = plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
   if (!plan) {
-    fail_plan(verdict_, plan.failure());
+    verdict_.fail(Stage::plan, blame_plan(plan.failure()));
     return false;
   }
   plan_ = std::move(*plan);

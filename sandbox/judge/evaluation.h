@@ -12,7 +12,7 @@
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
 #include "sandbox/judge/subject.h"
-#include "sandbox/verdict.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
 
@@ -33,11 +33,11 @@ class Evaluation {
   // evaluation_verify.cpp
   bool take_batch();
   bool right(const Subject& subject, const Window& window, std::size_t set) const;
-  bool check(Subject& subject, const Window& window, std::size_t set, const char* stage);
-  void blame_window(const Window& window, const char* stage);
-  std::string reason_for(Subject& subject, std::size_t set);
+  bool check(Subject& subject, const Window& window, std::size_t set, Stage stage);
+  void blame_window(const Window& window, Stage stage);
+  Reason reason_for(Subject& subject, std::size_t set);
   bool stale_weights(Subject& subject, std::size_t set);
-  std::unique_ptr<Subject> fresh(const char* stage);
+  std::unique_ptr<Subject> fresh(Stage stage);
 
   // evaluation_time.cpp
   struct Exclusive;
@@ -61,7 +61,7 @@ class Evaluation {
   Service& service_;
   const Json& request_;
   const Purpose purpose_;
-  sandbox::Verdict verdict_;
+  Verdict verdict_;
   Zygote* zygote_ = nullptr;
   std::shared_ptr<Session> session_;
   std::shared_ptr<const Batch> batch_;

@@ -7,6 +7,7 @@
 
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/quiet.h"
 
 namespace khost::judge {
@@ -24,8 +25,8 @@ constexpr std::size_t kBaselineCalls = 25, kBaselineWarmUp = 3;
 constexpr std::size_t kVisibleCalls = 12;
 constexpr std::size_t kFewestClean = 5;
 constexpr int kCalibrationCalls = 40, kFewCalls = 5;
-// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody must
-// rather be too little than too much.
+// Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody
+// must rather be too little than too much.
 constexpr double kCostShare = 0.05;
 constexpr double kUnresolved = 20;  // a baseline shorter than so many slacks says little about speed
 constexpr double kFloorMargin = 1.05;
@@ -63,8 +64,8 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the machine
-// is everybody's again: that may take the reference.
+// One call for each timed set; an agent's profile goes round its few sets. What was wrong is looked into when the
+// machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const bool secret = purpose_ == Purpose::verdict;
   const std::size_t first = secret ? verification_sets_ : 0;
@@ -95,7 +96,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
     }
   }
   if (wrong) {
-    return check(subject, *wrong, set, "time");
+    return check(subject, *wrong, set, Stage::time);
   }
   steady_ = 2 * clean.size() >= all.size();
   samples = clean.size() >= kFewestClean ? clean : all;
@@ -103,7 +104,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
 }
 
 bool Evaluation::fresh_block(std::vector<double>& samples) {
-  const std::unique_ptr<Subject> again = fresh("time");
+  const std::unique_ptr<Subject> again = fresh(Stage::time);
   return again && candidate_block(*again, samples);
 }
 
@@ -134,7 +135,7 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
 Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
   if (kind == "self") {
     std::vector<double> samples;
-    return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail, "self"};
+    return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail(), "self"};
   }
   Result<BaselineSubject*> subject = baseline(kind, process);
   if (!subject) {
@@ -172,8 +173,8 @@ bool Evaluation::settled(const std::string& kind) const {
          (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostTries));
 }
 
-// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
-// not compile) is remembered.
+// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
+// does not compile) is remembered.
 bool Evaluation::measure_baseline(const std::string& kind) {
   const auto known = session_->baselines.find(kind);
   const int tries = known == session_->baselines.end() ? 0 : known->second.tries;
@@ -189,7 +190,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
       return true;
     }
     if (!block && kind != "self") {
-      verdict_.fail("void", "time", block.failure().code, block.failure().message);
+      verdict_.fail(Stage::time, blame_host(block.failure()));
     }
     if (!block) {
       return false;
@@ -268,6 +269,7 @@ bool Evaluation::decide_on(const std::string& kind, const std::vector<double>& s
   }
   if (known.seconds < kUnresolved * slack) {
     verdict_.evidence["unresolved"].push_back(kind);
+    verdict_.unresolved(SpeedReason::short_baseline);
   }
   std::optional<bool> faster;
   if (known.steady && steady_candidate_) {
@@ -324,7 +326,7 @@ bool Evaluation::time() {
   const std::scoped_lock turn(service_.timing_);
   Result<Lease> lease = Lease::open(service_.lease_path_);
   if (!lease) {
-    verdict_.fail("void", "time", "lease", lease.failure().message);
+    verdict_.fail(Outcome::void_, Stage::time, Reason::lease, lease.failure().message);
     return false;
   }
   lease_ = &*lease;
@@ -343,7 +345,7 @@ bool Evaluation::time() {
       }
     }
     service_.remember(*session_);
-    subject_ = fresh("time");
+    subject_ = fresh(Stage::time);
     if (!subject_) {
       return false;
     }
@@ -367,7 +369,8 @@ bool Evaluation::time() {
   verdict_.times["candidate_s"] = median(samples);
   verdict_.evidence["samples"] = samples;
   if (impossible) {
-    verdict_.fail("suspect", "time", "floor", "the time is less than reading the inputs takes on this machine");
+    verdict_.fail(Outcome::suspect, Stage::time, Reason::floor,
+                  "the time is less than reading the inputs takes on this machine");
     return false;
   }
   for (const std::string& kind : kinds) {
@@ -375,6 +378,10 @@ bool Evaluation::time() {
       return false;
     }
   }
+  if (verdict_.faster.empty() && purpose_ == Purpose::verdict) {
+    verdict_.unresolved(SpeedReason::no_baseline);
+  }
+  verdict_.measured();
   verdict_.evidence["disturbed_windows"] = dropped_;
   verdict_.evidence["exclusive_s"] = exclusive_s_;
   return true;

@@ -5,6 +5,7 @@
 
 #include "host/base/sha256.h"
 #include "sandbox/judge/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge {
 namespace {
@@ -22,7 +23,7 @@ bool Evaluation::take_batch() {
   Result<std::shared_ptr<const Batch>> batch =
       secret ? session_->batch_for(*zygote_, artefact) : session_->visible(*zygote_);
   if (!batch) {
-    verdict_.fail("void", "verify", batch.failure().code, batch.failure().message);
+    verdict_.fail(Stage::verify, blame_host(batch.failure()));
     return false;
   }
   batch_ = *batch;
@@ -31,7 +32,7 @@ bool Evaluation::take_batch() {
   Result<std::vector<Tolerance>> tolerance =
       tolerances(name, session_->layouts().outputs.tensors.size(), batch_->scales);
   if (!tolerance) {
-    verdict_.fail("void", "verify", "bad_input", tolerance.failure().message);
+    verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
     return false;
   }
   tolerance_ = *tolerance;
@@ -45,12 +46,12 @@ bool Evaluation::take_batch() {
   return true;
 }
 
-std::unique_ptr<Subject> Evaluation::fresh(const char* stage) {
+std::unique_ptr<Subject> Evaluation::fresh(Stage stage) {
   const std::shared_lock turn(service_.running_);
   Result<std::unique_ptr<Subject>> subject =
       Subject::start(session_.get(), plan_, built_.path, threads_, service_.limits_);
   if (!subject) {
-    verdict_.fail("void", stage, subject.failure().code, subject.failure().message);
+    verdict_.fail(stage, blame_host(subject.failure()));
     return nullptr;
   }
   const Window window = (*subject)->clock().ready(kSetUpTimeout_s);
@@ -58,37 +59,37 @@ std::unique_ptr<Subject> Evaluation::fresh(const char* stage) {
     return std::move(*subject);
   }
   const bool memory = window.message.find("Cannot allocate memory") != std::string::npos;
-  verdict_.fail(window.end == Window::End::timeout ? "timeout"
-                : memory                           ? "oom"
-                                                   : "crash",
-                stage, "set_up", window.message.empty() ? "the subject did not get ready" : window.message);
+  verdict_.fail(window.end == Window::End::timeout ? Outcome::timeout
+                : memory                           ? Outcome::oom
+                                                   : Outcome::crash,
+                stage, Reason::set_up, window.message.empty() ? "the subject did not get ready" : window.message);
   return nullptr;
 }
 
 // A call that did not come to an end that can be looked at.
-void Evaluation::blame_window(const Window& window, const char* stage) {
+void Evaluation::blame_window(const Window& window, Stage stage) {
   switch (window.end) {
     case Window::End::timeout:
-      return verdict_.fail("timeout", stage, "call", "a call did not come back");
+      return verdict_.fail(Outcome::timeout, stage, Reason::call, "a call did not come back");
     case Window::End::stuck:
-      return verdict_.fail("timeout", stage, "stop", "the process could not be stopped after its call");
+      return verdict_.fail(Outcome::timeout, stage, Reason::stop, "the process could not be stopped after its call");
     case Window::End::ran:
       return verdict_.fail(
-          "policy", stage, "ran_while_frozen",
+          Outcome::violation, stage, Reason::ran_while_frozen,
           "the process ran for " + std::to_string(std::llround(window.ran_s * 1e9)) + " ns between its calls");
     case Window::End::escaped:
-      return verdict_.fail("policy", stage, "affinity", "a thread left the cores that it was given");
+      return verdict_.fail(Outcome::violation, stage, Reason::affinity, "a thread left the cores that it was given");
     case Window::End::gone: {
       const int number = window.exit ? window.exit->signal : 0;
       if ((window.exit && window.exit->code == kOutOfMemory) || number == SIGKILL) {  // only the kernel sends that
-        return verdict_.fail("oom", stage, "memory", "the kernel's process ran out of memory");
+        return verdict_.fail(Outcome::oom, stage, Reason::memory, "the kernel's process ran out of memory");
       }
       return verdict_.fail(
-          "crash", stage, number != 0 ? "signal" : "exit",
+          Outcome::crash, stage, number != 0 ? Reason::signal : Reason::exit,
           number != 0 ? "the kernel died of signal " + std::to_string(number) : "the kernel ended its process");
     }
     case Window::End::done:
-      return verdict_.fail("crash", stage, "status", window.message);
+      return verdict_.fail(Outcome::crash, stage, Reason::status, window.message);
   }
 }
 
@@ -98,7 +99,7 @@ bool Evaluation::right(const Subject& subject, const Window& window, std::size_t
                   session_->expected_of(batch_->sets[set]), tolerance_);
 }
 
-bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, const char* stage) {
+bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
   if (window.end != Window::End::done || window.status != 0) {
     blame_window(window, stage);
     return false;
@@ -109,23 +110,22 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
   if (wrong.empty()) {
     return true;
   }
-  verdict_.correct = false;
-  verdict_.fail("wrong", stage, reason_for(subject, set), wrong.front().text());
+  verdict_.fail(Outcome::wrong, stage, reason_for(subject, set), wrong.front().text());
   mismatches_ = std::move(wrong);
   verdict_.evidence["wrong_set"] = set;
   return false;
 }
 
 // Why an output is wrong, where that can be told: it answers an earlier question.
-std::string Evaluation::reason_for(Subject& subject, std::size_t set) {
+Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
   const Layouts& layouts = session_->layouts();
   for (std::size_t earlier = 0; earlier < set; earlier++) {
     if (!compare(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(batch_->sets[earlier]),
                  tolerance_)) {
-      return "stale_output";
+      return Reason::stale_output;
     }
   }
-  return stale_weights(subject, set) ? "stale_weights" : "mismatch";
+  return stale_weights(subject, set) ? Reason::stale_weights : Reason::mismatch;
 }
 
 // Whether the output is right for this call's inputs and the weights of the first call or the one before.
@@ -158,7 +158,7 @@ bool Evaluation::verify() {
   if (!take_batch()) {
     return false;
   }
-  subject_ = fresh("verify");
+  subject_ = fresh(Stage::verify);
   if (!subject_) {
     return false;
   }
@@ -171,12 +171,11 @@ bool Evaluation::verify() {
       const std::shared_lock turn(service_.running_);
       window = subject_->clock().call(kCallTimeout_s);
     }
-    if (!check(*subject_, window, i, "verify")) {
+    if (!check(*subject_, window, i, Stage::verify)) {
       return false;
     }
   }
   verdict_.evidence["seeds"] = seeds;
-  verdict_.correct = true;
   return true;
 }
 

@@ -16,25 +16,33 @@ std::string line(const char* format, auto... values) {
 }  // namespace
 
 Json Evaluation::answer() {
-  const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
+  if (session_ && (verdict_.status() == Outcome::wrong || verdict_.status() == Outcome::crash)) {
+    const std::string note = sandbox::strides_note(session_->layouts().inputs);
+    if (!note.empty()) {
+      verdict_.add_detail("inputs: " + note);
+    }
+  }
+  const bool profiled = purpose_ == Purpose::profile && verdict_.ok();
   return answer_of(verdict_, purpose_, purpose_ == Purpose::verdict ? "" : profiled ? profile_text() : verify_text());
 }
 
 std::string Evaluation::verify_text() const {
   std::ostringstream out;
-  if (verdict_.status == "ok") {
+  if (verdict_.ok()) {
     out << "Correct: all outputs of " << verification_sets_ << " sets of inputs and weights are within the tolerance ("
         << verdict_.evidence.value("tolerance", "") << ").\n";
     return out.str();
   }
   if (mismatches_.empty()) {
-    out << verdict_.status << " (" << verdict_.stage << ": " << verdict_.reason << ")\n" << verdict_.detail << "\n";
+    out << word_of(verdict_.status()) << " (" << word_of(verdict_.stage()) << ": " << word_of(verdict_.reason())
+        << ")\n"
+        << verdict_.detail() << "\n";
     return out.str();
   }
   out << "Wrong in set " << verdict_.evidence.value("wrong_set", 0) + 1 << " of " << verification_sets_;
-  if (verdict_.reason == "stale_output") {
+  if (verdict_.reason() == Reason::stale_output) {
     out << ": the output is that of an earlier call";
-  } else if (verdict_.reason == "stale_weights") {
+  } else if (verdict_.reason() == Reason::stale_weights) {
     out << ": the output belongs to the weights of an earlier call; weights change from call to call";
   }
   out << "\n";

@@ -1,5 +1,5 @@
-// What the evaluations of both targets have in common: which files of a request count, what a failed build or plan means
-// for the candidate, and the form of an answer.
+// What the evaluations of both targets have in common: which files of a request count, whether times are
+// asked for, and the form of an answer.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "host/base/json.h"
 #include "host/base/result.h"
-#include "sandbox/verdict.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
 
@@ -20,13 +20,7 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
 
-// Whether it is the machine's fault rather than that of a candidate or a task.
-bool is_ours(const Failure& why);
-void fail_build(sandbox::Verdict& verdict, const Failure& why);
-// By the codes of plan_of.
-void fail_plan(sandbox::Verdict& verdict, const Failure& why);
-
 // The verdict as JSON; for an agent also "kind", "ok" and "text".
-Json answer_of(const sandbox::Verdict& verdict, Purpose purpose, const std::string& text);
+Json answer_of(const Verdict& verdict, Purpose purpose, const std::string& text);
 
 }  // namespace khost::judge

@@ -134,7 +134,8 @@ Result<Json> Service::handle(const Json& request) {
                  "bad_input"};
 }
 
-// Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge needs.
+// Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge
+// needs.
 Result<Json> Service::check_task(const Json& request) {
   CheckPlaces places;
   const bool cuda = request.value("target", "cpu") == "cuda";

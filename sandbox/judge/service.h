@@ -28,7 +28,8 @@ struct Cost {
 
 class Service {
  public:
-  // `host`: the process whose jails stand still while something is timed; 0 for none. `limits`: of a candidate's process.
+  // `host`: the process whose jails stand still while something is timed; 0 for none. `limits`:
+  // of a candidate's process.
   Service(PythonPlace place, std::string lease_path, pid_t host, const sandbox::Limits& limits)
       : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host), limits_(limits) {}
   Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
@@ -48,8 +49,8 @@ class Service {
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
   void keep(const std::shared_ptr<Session>& session);
-  // Keeps what the baselines took when the session goes: measuring them again costs seconds. For whoever holds the right
-  // to time.
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds. For whoever holds the
+  // right to time.
   void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();

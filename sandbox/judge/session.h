@@ -69,12 +69,6 @@ struct Layouts {
   sandbox::Manifest inputs, state, outputs;
 };
 
-// Whether a failure to open a task is the task's own once it had the machine for itself: its error, its endless loop, its
-// want of the device's memory.
-inline bool blames_task(const Failure& why) {
-  return why.code == "bad_task" || why.code == "timeout" || why.code == "limit";
-}
-
 class BaselineSubject;
 
 class Session {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "sandbox/judge/allocator.h"
+
 namespace khost::judge {
 
 using sandbox::Fd;
@@ -15,6 +17,7 @@ using sandbox::JailSpec;
 namespace {
 
 constexpr double kMostProcessor_s = 60;  // of one candidate's process
+constexpr double kSettleTimeout_s = 60;
 
 void copy(const Region& to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0) {
@@ -77,6 +80,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
                "--threads",
                std::to_string(threads)};
   spec.readable_prefixes = {program};
+  spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
   spec.threads_only = true;
   spec.limit_address_space = !kSanitized;
   spec.limits = limits;
@@ -152,6 +156,9 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
 }
 
 void BaselineSubject::write(const Session& session, const Set& set) {
+  if (clock_) {
+    clock_->call(kSettleTimeout_s);  // a turn of its own, which nobody times: see baselines.py
+  }
   copy(inputs_, session.inputs_of(set), session.layouts().inputs.region_bytes);
   copy(state_, session.state_of(set), session.layouts().state.region_bytes);
 }

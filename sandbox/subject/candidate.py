@@ -17,6 +17,7 @@ import torch
 import torch.utils.cpp_extension as cpp_extension
 
 from candidate_policy import SOURCE_NAME, Refused, check, line_of_traceback
+from manifest import key_of, scalar_of
 
 WORKSPACE = "cuda_extension"
 MOST_EXTENSIONS = 8
@@ -95,9 +96,9 @@ def arguments_of(node):
     def value(one):
         kind = one["kind"]
         if kind in ("scalar", "none"):
-            return one.get("value")
+            return scalar_of(one) if kind == "scalar" else None
         if kind == "dict":
-            return {key: value(item) for key, item in one["items"].items()}
+            return {key_of(item): value(item) for item in one["items"]}
         items = [value(item) for item in one["items"]]
         return tuple(items) if kind == "tuple" else items
 

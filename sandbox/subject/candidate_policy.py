@@ -71,7 +71,7 @@ class Text(ast.NodeVisitor):
         self.modules = {}  # name in the file -> dotted module or attribute
 
     def refuse(self, reason, node, text):
-        raise Refused("policy/" + reason, text, getattr(node, "lineno", None))
+        raise Refused("violation/" + reason, text, getattr(node, "lineno", None))
 
     def visit_Import(self, node):
         for alias in node.names:
@@ -157,5 +157,6 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func, kinds, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         if func.namespace in OWN and not func.is_view and name not in OPERATORS:
-            raise Refused("policy/torch_compute", f"torch operator {name} computes; a candidate's own kernels do that")
+            raise Refused("violation/torch_compute",
+                          f"torch operator {name} computes; a candidate's own kernels do that")
         return func(*args, **(kwargs or {}))

@@ -6,12 +6,12 @@ line. The judge checks the plan against the compiled signatures afterwards; noth
 
     request  {"model_source", "model_new_source", "signatures": {name: "rfwfsl"}, "inputs": manifest, "state": manifest?}
     answer   the plan (sandbox/abi/plan.h), or {"error": {"reason", "message", "line"}} with one of the reasons
-             policy/torch_compute  a torch operator, or memory read that no launcher wrote
-             not_replayable        depends on values: .item(), tolist(), if on a tensor
-             policy/import         imports beyond torch, torch.nn, math, typing, cuda_extension
-             bad_call              arguments that do not fit the launcher
-             bad_state             a parameter or buffer that Model does not have
-             error                 any other exception, as Python words it
+             violation/torch_compute  a torch operator, or memory read that no launcher wrote
+             not_replayable           depends on values: .item(), tolist(), if on a tensor
+             violation/import         imports beyond torch, torch.nn, math, typing, cuda_extension
+             bad_call                 arguments that do not fit the launcher
+             bad_state                a parameter or buffer that Model does not have
+             error                    any other exception, as Python words it
 
 A forked child calls record(request) once; `python recorder.py` reads a request on stdin and writes the answer.
 """
@@ -26,8 +26,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
-from recorder_layout import state_manifest, tensor_node, tensors_of, values_of
+# For a run by itself; in a zygote both folders are known.
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "judge", "python"))
+
+from manifest import named_key, scalar_node  # noqa: E402
+from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source  # noqa: E402
+from recorder_layout import state_manifest, tensor_node, tensors_of, values_of  # noqa: E402
 
 DTYPES = {
     "f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -136,7 +140,7 @@ class Recorder:
             self.refuse("bad_call", f"{place} is {DTYPES[letter]}, not {value.dtype}")
         entry = self.memory.of(value)
         if entry is None or (role == "r" and not entry["written"]):
-            self.refuse("policy/torch_compute", f"{place} reads memory that no launcher wrote: only inputs, the "
+            self.refuse("violation/torch_compute", f"{place} reads memory that no launcher wrote: only inputs, the "
                                                 "entries of the state dict and what a launcher wrote hold values")
         if role == "w":
             if entry["slot"] in ("input", "state"):
@@ -177,7 +181,7 @@ class Watch(TorchDispatchMode):
         if func in VALUE_READS:
             self.recorder.refuse("not_replayable", f"{name} looks at a tensor's value; the plan is the same for all "
                                                    "inputs")
-        self.recorder.refuse("policy/torch_compute", f"torch operator {name} computes; forward may make views, call "
+        self.recorder.refuse("violation/torch_compute", f"torch operator {name} computes; forward may make views, call "
                                                      "torch.empty and call launchers")
 
 
@@ -204,7 +208,7 @@ def extension_module(recorder):
 
 def adopt_state(model, manifest, memory):
     """Puts the judge's tensors in the place of the parameters and buffers of the same name."""
-    nodes = manifest["tree"]["items"] if manifest["tree"]["kind"] == "dict" else {}
+    nodes = {item["name"]: item for item in manifest["tree"]["items"]} if manifest["tree"]["kind"] == "dict" else {}
     make = tensors_of(manifest, memory, "state")
     persistent = set(model.state_dict(keep_vars=True))
     for prefix, module in model.named_modules():
@@ -220,6 +224,8 @@ def adopt_state(model, manifest, memory):
                     continue
                 tensor = make(nodes[name])
                 if tensor.shape != old.shape or tensor.dtype != old.dtype:
+                    if name not in persistent:
+                        continue  # a buffer of ModelNew's own
                     raise Refused("bad_state", f"state entry {name} is {tuple(old.shape)} {old.dtype}, in Model "
                                                f"{tuple(tensor.shape)} {tensor.dtype}")
                 is_parameter = table is module._parameters
@@ -232,7 +238,7 @@ def output_tree(recorder, value, outputs):
         if entry is not None and entry["slot"] in ("input", "state"):
             recorder.refuse("bad_call", "forward returns an input or a weight as it is; let a launcher copy it")
         if entry is None or not entry["written"]:
-            recorder.refuse("policy/torch_compute", "forward returns memory that no launcher wrote")
+            recorder.refuse("violation/torch_compute", "forward returns memory that no launcher wrote")
         if entry["slot"] == "workspace":
             entry["slot"], entry["index"] = "output", len(outputs)
             outputs.append(entry["bytes"])
@@ -240,13 +246,13 @@ def output_tree(recorder, value, outputs):
     if value is None:
         return {"kind": "none"}
     if isinstance(value, (bool, int, float)):
-        return {"kind": "scalar", "value": value}
+        return scalar_node(value)
     if isinstance(value, (tuple, list)):
         return {"kind": "tuple" if isinstance(value, tuple) else "list",
                 "items": [output_tree(recorder, item, outputs) for item in value]}
     if isinstance(value, dict):
-        return {"kind": "dict", "items": {str(key): output_tree(recorder, item, outputs)
-                                          for key, item in value.items()}}
+        return {"kind": "dict", "items": [{**output_tree(recorder, item, outputs), **named_key(key)}
+                                          for key, item in value.items()]}
     recorder.refuse("error", f"forward returns {type(value).__name__}")
 
 

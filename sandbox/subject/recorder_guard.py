@@ -46,7 +46,7 @@ def check_imports(source):
             names = [node.module or "." * node.level]
         for name in names:
             if name not in ALLOWED_IMPORTS:
-                raise Refused("policy/import", f"import of {name}; allowed are torch, torch.nn, math, typing, "
+                raise Refused("violation/import", f"import of {name}; allowed are torch, torch.nn, math, typing, "
                                                "cuda_extension", node.lineno)
 
 
@@ -54,7 +54,7 @@ def guarded_import(name, *args, **kwargs):
     """For __import__ and importlib tricks of model_new.py itself; torch's own imports are not its business."""
     caller = sys._getframe(1).f_code.co_filename
     if caller == SOURCE_NAME and name not in ALLOWED_IMPORTS:
-        raise Refused("policy/import", f"import of {name}")
+        raise Refused("violation/import", f"import of {name}")
     return builtins.__import__(name, *args, **kwargs)
 
 

@@ -2,6 +2,8 @@
 
 import torch
 
+from manifest import key_of, scalar_of
+
 
 def tensors_of(manifest, memory, slot):
     """One meta storage for each of the manifest's, and a function that makes the tensor of a node."""
@@ -23,18 +25,18 @@ def values_of(node, make):
     if kind == "tensor":
         return make(node)
     if kind == "scalar":
-        return node["value"]
+        return scalar_of(node)
     if kind == "none":
         return None
     if kind == "dict":
-        return {key: values_of(item, make) for key, item in node["items"].items()}
+        return {key_of(item): values_of(item, make) for item in node["items"]}
     items = [values_of(item, make) for item in node["items"]]
     return tuple(items) if kind == "tuple" else items
 
 
 def state_manifest(model):
     """The state dict of Model, each storage once, as the judge lays it out when it sends no manifest."""
-    storages, positions, items = [], {}, {}
+    storages, positions, items = [], {}, []
     offset = 0
     for name, tensor in model.state_dict(keep_vars=True).items():
         storage = tensor.untyped_storage()
@@ -42,7 +44,7 @@ def state_manifest(model):
             positions[storage._cdata] = len(storages)
             storages.append({"bytes": storage.nbytes(), "offset": offset})
             offset += (storage.nbytes() + 63) // 64 * 64
-        items[name] = tensor_node(tensor, positions[storage._cdata])
+        items.append({**tensor_node(tensor, positions[storage._cdata]), "name": name})
     return {"storages": storages, "tree": {"kind": "dict", "items": items}}
 
 

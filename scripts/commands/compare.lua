@@ -60,7 +60,8 @@ end
 local function evaluated(run)
   local out, order = {}, {}
   for _, row in ipairs(assert(run:query([[SELECT coalesce(policy, '-') AS policy, task, correct, candidate_s
-    FROM verdicts WHERE stage = 'evaluate' AND status NOT IN ('void', 'bad_task') AND task IS NOT NULL ORDER BY id]]))) do
+    FROM verdicts WHERE stage = 'evaluate' AND status NOT IN ('void', 'bad_task') AND task IS NOT NULL
+    ORDER BY id]]))) do
     if not out[row.policy] then
       out[row.policy], order[#order + 1] = {}, row.policy
     end
@@ -74,8 +75,8 @@ local function print_pairing(name, p)
     p.tasks, p.both, p.only_a, p.only_b))
   if p.ratio then
     local interval = p.low and (" (95 %%: %.3f to %.3f)"):format(p.low, p.high) or ""
-    log.print(("  %-24s the second's kernels are %.3f times as fast%s; faster by 5 %%: second %d, first %d of %d"):format("",
-      p.ratio, interval, p.b_faster, p.a_faster, p.timed))
+    log.print(("  %-24s the second's kernels are %.3f times as fast%s; faster by 5 %%: second %d, first %d of %d")
+      :format("", p.ratio, interval, p.b_faster, p.a_faster, p.timed))
   end
 end
 

@@ -5,6 +5,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
+local log = require "khost.log"
 
 local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
   { name = "--no-measure", kind = "flag", help = "verify only" },
@@ -26,19 +27,20 @@ end
 local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end
 
 local function print_verdict(verdict)
-  print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage, verdict.reason ~= "" and ": " .. verdict.reason or ""))
-  if verdict.detail ~= "" then print("  " .. verdict.detail:gsub("\n", "\n  ")) end
+  log.print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage,
+    verdict.reason ~= "" and ": " .. verdict.reason or ""))
+  if verdict.detail ~= "" then log.print("  " .. verdict.detail:gsub("\n", "\n  ")) end
   if verdict.times.candidate_s then
-    print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
+    log.print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
     for _, side in ipairs { "eager", "compile" } do
       if verdict.speedup[side] then
-        print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
+        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
           verdict.faster[side] and "faster by more than 5 %" or "not faster by more than 5 %"))
       end
     end
-    print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
+    log.print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
   elseif verdict.correct then
-    print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
+    log.print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
   end
 end
 
@@ -53,8 +55,7 @@ local function run(list)
     args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
   end
   local side, least = parse_require(options.require)
-  local source, message = fs.read(options.task)
-  if not source then args.misuse("--task: " .. message) end
+  local source = candidate.task(options.task)
   local files = candidate.files(options.workspace, options.target)
 
   local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
@@ -62,11 +63,12 @@ local function run(list)
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why = process:request("evaluate", {
     task = { source = source, name = options.task },
-    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
+    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads,
+    measure = not options.no_measure,
   })
   process:close()
   if not verdict then error(("%s: %s"):format(options.task, why), 0) end
-  if options.json then print(json.encode(verdict, true)) else print_verdict(verdict) end
+  if options.json then log.print(json.encode(verdict, true)) else print_verdict(verdict) end
   if side then
     local reached = verdict.status == "ok" and verdict.speedup[side] or 0
     if reached < least then

@@ -69,18 +69,18 @@ class Record(unittest.TestCase):
             self.assertEqual(recorded(file.read()), {"extensions": [], "workspace": True})
 
     def test_what_replaces_parts_of_torch_is_refused_with_its_line(self):
-        self.refused("import torch\ntorch.cuda.Event.elapsed_time = None\n" + NEW, "policy/patches", 2)
-        self.refused("import torch, time\nsetattr(time, 'time', None)\n" + NEW, "policy/patches", 2)
-        self.refused("import torch\ndel torch.cuda.synchronize\n" + NEW, "policy/patches", 2)
+        self.refused("import torch\ntorch.cuda.Event.elapsed_time = None\n" + NEW, "violation/patches", 2)
+        self.refused("import torch, time\nsetattr(time, 'time', None)\n" + NEW, "violation/patches", 2)
+        self.refused("import torch\ndel torch.cuda.synchronize\n" + NEW, "violation/patches", 2)
 
     def test_what_leads_around_the_rules_is_refused(self):
-        self.refused("import threading\n" + NEW, "policy/import", 1)
-        self.refused("\nfrom model import Model\n" + NEW, "policy/import", 2)
-        self.refused("from torch import _C\n" + NEW, "policy/forbidden", 1)
-        self.refused("import sys\nsys.modules['x'] = 1\n" + NEW, "policy/forbidden", 2)
-        self.refused("import torch\nf = getattr(torch, 'comp' + 'ile')\n" + NEW, "policy/forbidden", 2)
-        self.refused("import torch\nf = torch.nn.Module.forward.__globals__\n" + NEW, "policy/forbidden", 2)
-        self.refused("exec('1')\n" + NEW, "policy/forbidden", 1)
+        self.refused("import threading\n" + NEW, "violation/import", 1)
+        self.refused("\nfrom model import Model\n" + NEW, "violation/import", 2)
+        self.refused("from torch import _C\n" + NEW, "violation/forbidden", 1)
+        self.refused("import sys\nsys.modules['x'] = 1\n" + NEW, "violation/forbidden", 2)
+        self.refused("import torch\nf = getattr(torch, 'comp' + 'ile')\n" + NEW, "violation/forbidden", 2)
+        self.refused("import torch\nf = torch.nn.Module.forward.__globals__\n" + NEW, "violation/forbidden", 2)
+        self.refused("exec('1')\n" + NEW, "violation/forbidden", 1)
 
     def test_a_file_without_the_class_is_an_error_and_its_own_errors_have_a_line(self):
         self.assertEqual(recorded("x = 1\n")["error"]["reason"], "error")
@@ -100,10 +100,10 @@ class Rules(unittest.TestCase):
             b = torch.empty_like(a).t().contiguous().view(3, 4).clone()
             b.fill_(2)
             b[1:].half()
-            for compute in (lambda: a + b, lambda: torch.relu(a), lambda: a.sum(), lambda: torch.nn.functional.gelu(a)):
+            for compute in (lambda: a + b, lambda: torch.relu(a), a.sum, lambda: torch.nn.functional.gelu(a)):
                 with self.assertRaises(Refused) as caught:
                     compute()
-                self.assertEqual(caught.exception.reason, "policy/torch_compute")
+                self.assertEqual(caught.exception.reason, "violation/torch_compute")
 
     def test_weights_are_taken_by_name_and_other_shapes_are_refused(self):
         model = torch.nn.Linear(4, 2)
@@ -137,7 +137,8 @@ class Placing(unittest.TestCase):
 
         manifest = self.place(value)
         self.assertEqual(manifest["storages"][0]["offset"], 0)
-        self.assertEqual(manifest["tree"]["items"]["out"]["size"], [2, 3])
+        self.assertEqual(manifest["tree"]["items"][0]["name"], "out")
+        self.assertEqual(manifest["tree"]["items"][0]["size"], [2, 3])
 
     def test_other_things_than_tensors_are_refused(self):
         with self.assertRaises(TypeError):

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/subject"))
-import recorder  # noqa: E402
+import recorder
 
 MODEL = """
 import torch
@@ -105,7 +105,7 @@ return {"a": (a, None), "n": [b, 3]}""")
         arguments = plan["launches"][0]["arguments"]
         self.assertEqual(arguments[1], {"role": "r", "slot": "null"})
         self.assertEqual((arguments[6]["value"], arguments[7]), ("-inf", {"role": "W"}))
-        self.assertEqual(plan["outputs"]["items"]["n"]["items"][1], {"kind": "scalar", "value": 3})
+        self.assertEqual(plan["outputs"]["items"][1]["items"][1], {"kind": "scalar", "value": 3})
         self.assertEqual(plan["output_storages"], [128, 128])
 
     def test_torch_operators_are_refused_with_their_line(self):
@@ -113,10 +113,10 @@ return {"a": (a, None), "n": [b, 3]}""")
                      "y = 1\nreturn x @ x.t()", "y = 1\nreturn x.t().contiguous()", "y = 1\nreturn torch.zeros(4, 8)",
                      "y = torch.empty(4, 8)\ny.copy_(x)\nreturn y", "y = 1\nreturn torch.nn.functional.gelu(x)"):
             with self.subTest(body):
-                self.assertEqual(self.refused("policy/torch_compute", body)["line"], HEAD.count("\n") + 2)
+                self.assertEqual(self.refused("violation/torch_compute", body)["line"], HEAD.count("\n") + 2)
 
     def test_a_refusal_stands_when_it_is_caught(self):
-        self.refused("policy/torch_compute", """
+        self.refused("violation/torch_compute", """
 try:
     x = x + 1
 except Exception:
@@ -126,26 +126,27 @@ ext.relu(x, out, 32)
 return out""")
 
     def test_memory_that_no_launcher_wrote_is_refused(self):
-        self.refused("policy/torch_compute", "out = torch.empty(4, 8)\next.relu(torch.empty(4, 8), out, 32)\nreturn out")
-        self.refused("policy/torch_compute", "return torch.empty(4, 8)")
-        self.refused("policy/torch_compute",
+        self.refused("violation/torch_compute",
+                     "out = torch.empty(4, 8)\next.relu(torch.empty(4, 8), out, 32)\nreturn out")
+        self.refused("violation/torch_compute", "return torch.empty(4, 8)")
+        self.refused("violation/torch_compute",
                      "out = torch.empty(4, 8)\next.relu(torch.tensor([1.0, 2.0]), out, 2)\nreturn out")
 
     def test_what_init_derived_from_weights_is_refused(self):
         head = HEAD.replace("    def forward", "        self.folded = [self.linear.weight * 2]\n    def forward")
-        self.refused("policy/torch_compute", "out = torch.empty(8, 8)\next.relu(self.folded[0], out, 64)\nreturn out",
-                     head=head)
+        self.refused("violation/torch_compute",
+                     "out = torch.empty(8, 8)\next.relu(self.folded[0], out, 64)\nreturn out", head=head)
 
     def test_values_cannot_steer(self):
         self.refused("not_replayable", "return x[0, 0].item()")
         self.refused("not_replayable", "if x[0, 0]:\n    return x\nreturn x")
-        self.refused("policy/torch_compute", "return x.tolist()")
+        self.refused("violation/torch_compute", "return x.tolist()")
 
     def test_imports_are_limited(self):
-        self.assertEqual(self.refused("policy/import", "return x", head="import os\n" + HEAD)["line"], 1)
-        self.refused("policy/import", "return x", head="from torch.utils import cpp_extension\n" + HEAD)
-        self.refused("policy/import", "import subprocess\nreturn x")
-        self.refused("policy/import", "__import__('os').system('true')\nreturn x")
+        self.assertEqual(self.refused("violation/import", "return x", head="import os\n" + HEAD)["line"], 1)
+        self.refused("violation/import", "return x", head="from torch.utils import cpp_extension\n" + HEAD)
+        self.refused("violation/import", "import subprocess\nreturn x")
+        self.refused("violation/import", "__import__('os').system('true')\nreturn x")
 
     def test_calls_must_fit_the_signature(self):
         out = "out = torch.empty(4, 8)\n"

@@ -129,37 +129,60 @@ TEST_CASE("numbers that do not fit their type are refused") {
 
 TEST_CASE("outputs are compared with the reference's structure, not with its strides") {
   const Manifest wanted = manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 1)}), {128, 16});
-  CHECK(match_outputs(manifest(list({tensor({4, 8}, {1, 4}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(match_outputs(manifest(tensor({4, 8}, {8, 1}), {128}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16}), wanted));
-  CHECK_FALSE(match_outputs(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16}), wanted));
+  const auto matches = [&](Manifest outputs) { return bool(match_outputs(outputs, wanted)); };
+  CHECK(matches(manifest(list({tensor({4, 8}, {1, 4}), tensor({4}, {1}, 1)}), {128, 16})));
+  CHECK_FALSE(matches(manifest(tensor({4, 8}, {8, 1}), {128})));
+  CHECK_FALSE(matches(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16})));
+  CHECK_FALSE(matches(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16})));
+  CHECK_FALSE(matches(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16})));
 }
 
-TEST_CASE("names of arguments are read from the source text") {
-  const auto names = argument_names(R"(
-// int scale(int wrong);
-static int helper(int a) { return a; }
-#define CALL scale(1)
-extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *bias, float* out,
-                     std::array<int, 3>* z, int64_t n = f(1, 2), khost::workspace w) { return scale(1); }
-)",
-                                    "scale");
-  REQUIRE(names);
-  CHECK(names.value() == std::vector<std::string>{"x", "bias", "out", "z", "n", "w"});
-  CHECK(argument_names("extern \"C\" int f() {}", "f").value().empty());
-  CHECK_FALSE(argument_names("EXPORT(f)(float* x) {}", "f"));
-  CHECK_FALSE(argument_names("int f(", "g"));
+TEST_CASE("the outputs of a dict are compared by their keys, in the order of the reference") {
+  const auto dict = [](std::vector<Json> items) { return Json{{"kind", "dict"}, {"items", items}}; };
+  const Json scaled = tensor({4, 8}, {8, 1}, 0, "scaled");
+  const Json mean = tensor({4}, {1}, 1, "mean");
+  const Manifest wanted = manifest(dict({scaled, mean}), {128, 16});
+  CHECK(wanted.tensors[0].path == "scaled");
+  CHECK(Manifest::parse(Json::parse(wanted.to_json().dump()))->tensors[1].path == "mean");
+
+  Manifest turned = manifest(dict({mean, scaled}), {128, 16});
+  REQUIRE(turned.tensors[0].path == "mean");
+  REQUIRE(match_outputs(turned, wanted));
+  CHECK(turned.tensors[0].path == "scaled");
+  CHECK(turned.tensors[0].storage == 0);
+  CHECK(turned.tree == wanted.tree);
+
+  Manifest nested = manifest(list({dict({mean, scaled})}), {128, 16});
+  const Manifest nested_wanted = manifest(list({dict({scaled, mean})}), {128, 16});
+  REQUIRE(match_outputs(nested, nested_wanted));
+  CHECK(nested.tensors[1].path == "0.mean");
+
+  Manifest other = manifest(dict({scaled, tensor({4}, {1}, 1, "sum")}), {128, 16});
+  CHECK_FALSE(match_outputs(other, wanted));
+  const auto parsed = [](const Json& tree) {
+    return Manifest::parse({{"storages", {{{"bytes", 256}, {"offset", 0}}}}, {"tree", tree}});
+  };
+  CHECK(parsed(dict({scaled})));
+  CHECK_FALSE(parsed(dict({scaled, scaled})));
+  CHECK_FALSE(parsed(dict({{{"kind", "none"}}})));
+  CHECK_FALSE(parsed({{"kind", "dict"}, {"items", {{"scaled", scaled}}}}));
+}
+
+TEST_CASE("tensors that are not contiguous are named for whoever reads them as dense") {
+  CHECK(
+      strides_note(manifest(list({tensor({4, 8}, {8, 1}, 0, "x"), tensor({1, 8}, {99, 1}, 0, "one")}), {128})).empty());
+  CHECK(strides_note(manifest(list({tensor({4, 8}, {1, 4}, 0, "x"), tensor({4, 8}, {0, 1}, 0, "bias")}), {128})) ==
+        "x (size [4,8], stride [1,4]) is not contiguous; bias (size [4,8], stride [0,1]) is not contiguous");
 }
 
 TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
   const Manifest inputs =
       manifest(list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
   const Manifest state =
-      manifest({{"kind", "dict"}, {"items", {{"norm.weight", tensor({4}, {1}, 0, "norm.weight")}}}}, {16});
+      manifest({{"kind", "dict"}, {"items", Json::array({tensor({4}, {1}, 0, "norm.weight")})}}, {16});
   const Manifest outputs = manifest(tensor({2, 4, 3}, {12, 1, 4}), {96});
   const auto derive = [&](const std::string& arguments, const std::string& signature) {
-    return derive_plan({"extern \"C\" int f(" + arguments + ") {", "f", signature, inputs, state, outputs});
+    return derive_plan({{"extern \"C\" int f(" + arguments + ") {"}, "f", signature, inputs, state, outputs});
   };
   Result<Plan> plan = derive(
       "const float* norm_weight, const float* x, float* y, int64_t n, int rows, int64_t cols, "
@@ -183,4 +206,7 @@ TEST_CASE("one launcher without model_new.py is planned from the names of its ar
   CHECK(derive("const int* x, float* y", "riwf").failure().message.find("'x'") != std::string::npos);
   CHECK_FALSE(derive("const float* x, float* y, float* z", "rfwfwf"));
   CHECK_FALSE(derive("const float* x", "rf"));
+  CHECK(derive("const float*, float* y", "rfwf").failure().message.find("argument 1 of 'f' has no name") !=
+        std::string::npos);
+  CHECK(derive("const float* x, float*, khost::workspace", "rfwfW-"));
 }

@@ -48,6 +48,17 @@ TEST_CASE("the recorder turns model_new.py into plans and refuses everything els
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("task files as people write them are judged, or their fault is named") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
+    return;
+  }
+  const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/task_file_test.py").c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("what the recorder writes is a plan that binds to the built library") {
   const std::string python = python_with_torch();
   if (python.empty()) {
@@ -75,11 +86,8 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
   const Json state = {{"storages", storages},
                       {"tree",
                        {{"kind", "dict"},
-                        {"items",
-                         {{"up.weight", vector("up.weight", {256, 128}, 0)},
-                          {"up.bias", vector("up.bias", {256}, 1)},
-                          {"norm.weight", vector("norm.weight", {256}, 2)},
-                          {"norm.bias", vector("norm.bias", {256}, 3)}}}}}};
+                        {"items", Json::array({vector("up.weight", {256, 128}, 0), vector("up.bias", {256}, 1),
+                                               vector("norm.weight", {256}, 2), vector("norm.bias", {256}, 3)})}}}};
   const Json request = {{"model_source", files.at("model.py")},
                         {"model_new_source", files.at("model_new.py")},
                         {"signatures", built.value().signatures},

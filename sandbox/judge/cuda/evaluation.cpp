@@ -3,6 +3,7 @@
 #include <chrono>
 #include <shared_mutex>
 
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/planning.h"
 #include "sandbox/judge/service.h"
 
@@ -27,12 +28,12 @@ Evaluation::~Evaluation() {
 
 Result<Json> Evaluation::run() {
   if (!request_.contains("files") || !request_["files"].is_object()) {
-    return Failure{"evaluate needs files", "bad_input"};
+    return Failure{"the request needs files", "bad_input"};
   }
   files_ = candidate_files(request_["files"]);
   Result<Lease> lease = Lease::open(gpu_.lease_path_);
   if (!lease) {
-    verdict_.fail("void", "task", "lease", lease.failure().message);
+    verdict_.fail(Outcome::void_, Stage::task, Reason::lease, lease.failure().message);
     return answer();
   }
   if (!choose_subject()) {
@@ -47,32 +48,32 @@ Result<Json> Evaluation::run() {
   const auto unsettled = [this] { return !close_.empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
   Right right(gpu_);
-  for (const Step& step : {Step{"task", "task", &Evaluation::open_device, Need::nothing, always},
-                           Step{"task", "task", &Evaluation::open_task, Need::nothing, always},
-                           Step{"task", "task", &Evaluation::open_task_alone, Need::device_alone, unopened},
-                           Step{"build", "build", &Evaluation::build_kernels, Need::nothing, always},
-                           Step{"plan", "plan", &Evaluation::make_plan, Need::nothing, always},
-                           Step{"sets", "verify", &Evaluation::take_sets, Need::nothing, always},
-                           Step{"start", "verify", &Evaluation::take_blank, Need::nothing, always},
-                           Step{"start", "verify", &Evaluation::start_first, Need::lease, always},
-                           Step{"verify", "verify", &Evaluation::verify, Need::device, always},
-                           Step{"baselines", "time", &Evaluation::bring_up_baselines, Need::nothing, unknown},
-                           Step{"time", "time", &Evaluation::time, Need::device_alone, measured},
-                           Step{"baselines", "time", &Evaluation::bring_up_residents, Need::nothing, absent},
-                           Step{"beside", "time", &Evaluation::beside, Need::device_alone, absent},
-                           Step{"start", "time", &Evaluation::take_blanks, Need::nothing, unsettled},
-                           Step{"start", "time", &Evaluation::start_others, Need::lease, unsettled},
-                           Step{"brackets", "time", &Evaluation::brackets, Need::device_alone, unsettled},
-                           Step{"profile", "profile", &Evaluation::profile, Need::device_alone, profiled}}) {
+  for (const Step& step : {Step{"task", Stage::task, &Evaluation::open_device, Need::nothing, always},
+                           Step{"task", Stage::task, &Evaluation::open_task, Need::nothing, always},
+                           Step{"task", Stage::task, &Evaluation::open_task_alone, Need::device_alone, unopened},
+                           Step{"build", Stage::build, &Evaluation::build_kernels, Need::nothing, always},
+                           Step{"plan", Stage::plan, &Evaluation::make_plan, Need::nothing, always},
+                           Step{"sets", Stage::verify, &Evaluation::take_sets, Need::nothing, always},
+                           Step{"start", Stage::verify, &Evaluation::take_blank, Need::nothing, always},
+                           Step{"start", Stage::verify, &Evaluation::start_first, Need::lease, always},
+                           Step{"verify", Stage::verify, &Evaluation::verify, Need::device, always},
+                           Step{"baselines", Stage::time, &Evaluation::bring_up_baselines, Need::nothing, unknown},
+                           Step{"time", Stage::time, &Evaluation::time, Need::device_alone, measured},
+                           Step{"baselines", Stage::time, &Evaluation::bring_up_residents, Need::nothing, absent},
+                           Step{"beside", Stage::time, &Evaluation::beside, Need::device_alone, absent},
+                           Step{"start", Stage::time, &Evaluation::take_blanks, Need::nothing, unsettled},
+                           Step{"start", Stage::time, &Evaluation::start_others, Need::lease, unsettled},
+                           Step{"brackets", Stage::time, &Evaluation::brackets, Need::device_alone, unsettled},
+                           Step{"profile", Stage::profile, &Evaluation::profile, Need::device_alone, profiled}}) {
     if (!step.wanted()) {
       continue;
     }
-    verdict_.stage = step.stage;
+    verdict_.enter(step.stage);
     if (!run_step(step, right, *lease)) {
       return answer();
     }
   }
-  verdict_.status = "ok";
+  verdict_.pass();
   return answer();
 }
 
@@ -133,32 +134,33 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
   return passed;
 }
 
-bool Evaluation::void_for(const char* stage, const Failure& failure) {
-  verdict_.fail(failure.code == "bad_task" ? "bad_task" : "void", stage, failure.code, failure.message);
+bool Evaluation::void_for(Stage stage, const Failure& failure) {
+  verdict_.fail(stage, blame_host(failure));
   return false;
 }
 
-bool Evaluation::ended_home(const char* stage) {
-  verdict_.fail("crash", stage, "exit", "the candidate ended the process that its own are forked from");
+bool Evaluation::ended_home(Stage stage) {
+  verdict_.fail(Outcome::crash, stage, Reason::exit, "the candidate ended the process that its own are forked from");
   return false;
 }
 
 bool Evaluation::open_device() {
   Result<Device*> device = gpu_.device();
   if (!device) {
-    return void_for("task", device.failure());
+    return void_for(Stage::task, device.failure());
   }
   device_ = *device;
   verdict_.evidence["device"] = device_->describe();
   return true;
 }
 
-// What fails here may have failed because of a candidate that is verified meanwhile, or of baselines that come up: it is
-// asked again while nobody else works on the device, but for a task that says itself what is wrong with it.
+// What fails here may have failed because of a candidate that is verified meanwhile, or of baselines that come up:
+// it is asked again while nobody else works on the device, but for a task that says itself what is wrong with it.
 bool Evaluation::open_task() {
   begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
-  const bool its_own = !task && task.failure().code == "bad_task";
+  const bool its_own =
+      !task && blames_task(task.failure()) && task.failure().code != "timeout" && task.failure().code != "limit";
   return task || its_own ? take_task(std::move(task)) : true;
 }
 
@@ -169,11 +171,11 @@ bool Evaluation::open_task_alone() {
 bool Evaluation::take_task(Result<std::shared_ptr<Task>> task) {
   const bool crowded = !task && task.failure().code == "limit" && gpu_.ahead_ > 0;  // by others' processes
   if (!task && blames_task(task.failure()) && !crowded) {
-    verdict_.fail("bad_task", "task", task.failure().code, task.failure().message);
+    verdict_.fail(Stage::task, blame_task(task.failure()));
     return false;
   }
   if (!task) {
-    return void_for("task", task.failure());
+    return void_for(Stage::task, task.failure());
   }
   task_ = *task;
   verdict_.evidence["task_hash"] = task_->session->hash();
@@ -199,7 +201,7 @@ bool Evaluation::build_kernels() {
   }
   Result<sandbox::Built> built = building_.get();
   if (!built) {
-    fail_build(verdict_, built.failure());
+    verdict_.fail(Stage::build, blame_build(built.failure()));
     return false;
   }
   built_ = std::move(*built);
@@ -214,7 +216,7 @@ bool Evaluation::make_plan() {
   const auto recorder = [this] { return gpu_.service_.recorders(); };
   Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
   if (!plan) {
-    fail_plan(verdict_, plan.failure());
+    verdict_.fail(Stage::plan, blame_plan(plan.failure()));
     return false;
   }
   plan_ = std::move(*plan);

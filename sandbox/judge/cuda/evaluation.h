@@ -16,7 +16,7 @@
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
 #include "sandbox/judge/request.h"
-#include "sandbox/verdict.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -54,12 +54,12 @@ class Evaluation {
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
-  bool void_for(const char* stage, const Failure& failure);
-  bool ended_home(const char* stage);  // the candidate did, the Python that its own are forked from
+  bool void_for(Stage stage, const Failure& failure);
+  bool ended_home(Stage stage);  // the candidate did, the Python that its own are forked from
   enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
-    const char* stage;
+    Stage stage;
     bool (Evaluation::*run)();
     Need need;
     std::function<bool()> wanted;
@@ -96,14 +96,14 @@ class Evaluation {
   bool start_others();
   void start_ahead(std::size_t count);
   bool starts_slowly() const;
-  std::unique_ptr<Candidate> fresh(const char* stage);  // one of these, or a new one
+  std::unique_ptr<Candidate> fresh(Stage stage);  // one of these, or a new one
   bool choose_subject();
   bool build_extensions();
   bool take_home();
   Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();
-  bool check(Candidate& subject, const Window& window, std::size_t set, const char* stage);
-  bool warm(Candidate& subject, const char* stage);
+  bool check(Candidate& subject, const Window& window, std::size_t set, Stage stage);
+  bool warm(Candidate& subject, Stage stage);
   // `most` windows, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
   Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::alone);
@@ -142,7 +142,7 @@ class Evaluation {
   Gpu& gpu_;
   const Json& request_;
   const Purpose purpose_;
-  sandbox::Verdict verdict_;
+  Verdict verdict_;
   std::shared_ptr<Task> task_;
   std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
   std::map<std::string, std::string> files_;

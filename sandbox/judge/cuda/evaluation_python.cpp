@@ -5,6 +5,7 @@
 #include "sandbox/abi/extension.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
@@ -31,8 +32,7 @@ Result<Json> recorded(Service& service, const Json& request) {
     const std::string line =
         error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
     const std::string reason = error.value("reason", "error");
-    return Failure{kFile + line + ": " + error.value("message", ""),
-                   reason.rfind("policy/", 0) == 0 ? reason : "build"};
+    return Failure{kFile + line + ": " + error.value("message", ""), refusal_of(reason) ? reason : "build"};
   }
   return answer;
 }
@@ -82,7 +82,7 @@ bool exports_launchers(const std::map<std::string, std::string>& files) {
 bool Evaluation::choose_subject() {
   const std::string wanted = request_.value("subject", "auto");
   if (wanted != "auto" && wanted != "plan" && wanted != "python") {
-    verdict_.fail("void", "build", "bad_input", "subject is auto, plan or python");
+    verdict_.fail(Outcome::void_, Stage::build, Reason::bad_input, "subject is auto, plan or python");
     return false;
   }
   python_ = wanted == "python" || (wanted == "auto" && files_.count(kFile) > 0 && !exports_launchers(files_));
@@ -90,7 +90,8 @@ bool Evaluation::choose_subject() {
   if (python_) {
     verdict_.evidence["provenance"] = "in-process";
     if (files_.count(kFile) == 0) {
-      verdict_.fail("build_failed", "build", "bad_input", "a candidate in Python is a model_new.py with ModelNew");
+      verdict_.fail(Outcome::build_failed, Stage::build, Reason::bad_input,
+                    "a candidate in Python is a model_new.py with ModelNew");
       return false;
     }
   }
@@ -100,7 +101,7 @@ bool Evaluation::choose_subject() {
 bool Evaluation::build_extensions() {
   if (task_->session->init().is_null()) {
     verdict_.fail(
-        "bad_task", "build", "init",
+        Outcome::bad_task, Stage::build, Reason::init,
         "get_init_inputs gives other things than numbers, texts and lists: a candidate in Python cannot be given "
         "them");
     return false;
@@ -109,12 +110,7 @@ bool Evaluation::build_extensions() {
   program_.init = task_->session->init();
   Result<Json> asked = recorded(gpu_.service_, {{"source", program_.source}, {"init", program_.init}});
   if (!asked) {
-    const std::string& code = asked.failure().code;
-    const bool policy = code.rfind("policy/", 0) == 0;
-    verdict_.fail(policy                     ? "policy"
-                  : is_ours(asked.failure()) ? "void"
-                                             : "build_failed",
-                  "build", policy ? code.substr(7) : code, asked.failure().message);
+    verdict_.fail(Stage::build, blame_build(asked.failure()));
     return false;
   }
   std::vector<std::pair<std::string, sandbox::ExtensionRequest>> requests;
@@ -122,7 +118,7 @@ bool Evaluation::build_extensions() {
     for (const Json& one : (*asked)["extensions"]) {
       Result<std::pair<std::string, sandbox::ExtensionRequest>> request = extension_of(one);
       if (!request) {
-        fail_build(verdict_, request.failure());
+        verdict_.fail(Stage::build, blame_build(request.failure()));
         return false;
       }
       requests.push_back(std::move(*request));
@@ -131,7 +127,7 @@ bool Evaluation::build_extensions() {
   if (asked->value("workspace", false)) {
     Result<sandbox::ExtensionRequest> request = sandbox::workspace_extension(files_);
     if (!request) {
-      fail_build(verdict_, request.failure());
+      verdict_.fail(Stage::build, blame_build(request.failure()));
       return false;
     }
     requests.emplace_back(kWorkspace, std::move(*request));
@@ -154,7 +150,7 @@ bool Evaluation::build_extensions() {
     all += built->hash;
   }
   if (failed) {
-    fail_build(verdict_, *failed);
+    verdict_.fail(Stage::build, blame_build(*failed));
     return false;
   }
   built_.hash = sha256_hex(all);
@@ -167,7 +163,7 @@ bool Evaluation::build_extensions() {
 bool Evaluation::take_home() {
   Result<std::unique_ptr<Zygote>> home = gpu_.homes_.take(view_of(*device_));
   if (!home) {
-    return void_for("plan", home.failure());
+    return void_for(Stage::plan, home.failure());
   }
   home_ = std::move(*home);
   return true;

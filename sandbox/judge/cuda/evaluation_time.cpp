@@ -34,24 +34,25 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
     const std::size_t i = verified_ + (first + call) % timed;
     Turn turn = subject.queued(*batch_, i, timeout);
     if (turn.lost) {
-      verdict_.fail("crash", "time", "device", "the GPU did not come back while the candidate ran");
+      verdict_.fail(Outcome::crash, Stage::time, Reason::device, "the GPU did not come back while the candidate ran");
       return false;
     }
     if (turn.window.end == Window::End::timeout && turn.open_s == 0) {
-      verdict_.fail("policy", "time", "synchronises",
+      verdict_.fail(Outcome::violation, Stage::time, Reason::synchronises,
                     "the candidate did not return before its inputs were there: it waits for the device, allocates or "
                     "loads something in every call");
       return false;
     }
-    if (!check(subject, turn.window, i, "time")) {
+    if (!check(subject, turn.window, i, Stage::time)) {
       return false;
     }
     if (turn.woke) {
-      verdict_.fail("policy", "time", "ran_while_frozen", "the process woke up while it was to stand");
+      verdict_.fail(Outcome::violation, Stage::time, Reason::ran_while_frozen,
+                    "the process woke up while it was to stand");
       return false;
     }
     if (turn.wrong > 0) {
-      verdict_.fail("wrong", "time", "early_acknowledgement",
+      verdict_.fail(Outcome::wrong, Stage::time, Reason::early_acknowledgement,
                     std::to_string(turn.wrong) + " of " + std::to_string(kSamples) +
                         " sampled elements were not there when the call was acknowledged");
       return false;
@@ -67,7 +68,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   verdict_.evidence["busy_openings"] = {busy_openings_, windows_};
   verdict_.evidence["opening_extra_s"] = median(openings_);
   if (2 * busy > calls) {
-    verdict_.fail("policy", "time", "device_busy",
+    verdict_.fail(Outcome::violation, Stage::time, Reason::device_busy,
                   "something of the candidate stays on the device between its calls: opening one took " +
                       std::to_string(std::lround(median(openings_) * 1e6)) + " us longer than alone");
     return false;
@@ -120,6 +121,7 @@ void Evaluation::compare_with(const std::string& kind) {
   verdict_.faster[kind] = faster.value_or(false);
   if (!resolved) {
     verdict_.evidence["unresolved"].push_back(kind);
+    verdict_.unresolved(SpeedReason::short_baseline);
   } else {
     verdict_.evidence["brackets"][kind] = Json::array();
   }
@@ -188,13 +190,13 @@ bool Evaluation::brackets() {
     if (before) {
       open.push_back({kind, *before, {}});
     } else if (!goes_without(kind, before.failure())) {
-      return void_for("time", before.failure());
+      return void_for(Stage::time, before.failure());
     }
   }
   for (int i = 0; i < kMostBrackets && !open.empty(); i++) {
-    std::unique_ptr<Candidate> again = fresh("time");
+    std::unique_ptr<Candidate> again = fresh(Stage::time);
     std::vector<double> block;
-    if (!again || !warm(*again, "time") || !candidate_block(*again, block, kBracketCalls)) {
+    if (!again || !warm(*again, Stage::time) || !candidate_block(*again, block, kBracketCalls)) {
       return false;
     }
     again.reset();
@@ -202,7 +204,7 @@ bool Evaluation::brackets() {
       Result<double> after = resident_block(one->kind);
       std::optional<bool> faster;
       if (!after && !goes_without(one->kind, after.failure())) {
-        return void_for("time", after.failure());
+        return void_for(Stage::time, after.failure());
       }
       if (after) {
         one->brackets.push_back(bracket(one->before, median(block), *after, gpu_.cost_.slack_s));
@@ -261,14 +263,14 @@ bool Evaluation::time() {
   if (!all_is_known()) {
     subject_.reset();
     if (Status status = prepare(); !status) {
-      return home_ && !home_->alive() ? ended_home("time") : void_for("time", status.failure());
+      return home_ && !home_->alive() ? ended_home(Stage::time) : void_for(Stage::time, status.failure());
     }
   }
   measuring_ = {};
   place_ = {};
   if (!subject_) {
-    subject_ = fresh("time");
-    if (!subject_ || !warm(*subject_, "time")) {
+    subject_ = fresh(Stage::time);
+    if (!subject_ || !warm(*subject_, Stage::time)) {
       return false;
     }
   }
@@ -287,6 +289,10 @@ bool Evaluation::time() {
   for (const std::string& kind : kinds()) {
     compare_with(kind);
   }
+  if (verdict_.faster.empty() && purpose_ == Purpose::verdict) {
+    verdict_.unresolved(SpeedReason::no_baseline);
+  }
+  verdict_.measured();
   settle(std::vector(close_));
   std::copy_if(close_.begin(), close_.end(), std::back_inserter(absent_),
                [this](const std::string& kind) { return resident(kind) == nullptr; });

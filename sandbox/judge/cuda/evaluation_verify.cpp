@@ -4,6 +4,7 @@
 
 #include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge::gpu {
 namespace {
@@ -126,7 +127,7 @@ void Evaluation::start_ahead(std::size_t count) {
   ahead_.erase(std::remove(ahead_.begin(), ahead_.end(), nullptr), ahead_.end());
 }
 
-std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
+std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
   const bool waiting = !ahead_.empty();
   Result<std::unique_ptr<Candidate>> subject = waiting ? std::move(ahead_.front()) : start_candidate();
   if (waiting) {
@@ -149,19 +150,19 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   }
   const Window window = (*subject)->ready(kSetUpTimeout);
   if (python_ && window.end == Window::End::done && window.status != 0) {
-    const Candidate::Blame blame = (*subject)->blame(window);
-    if (blame.status == "policy") {
-      verdict_.fail(blame.status, stage, blame.reason, blame.text);
+    const Finding blame = (*subject)->blame(window);
+    if (blame.status == Outcome::violation) {
+      verdict_.fail(stage, blame);
       return nullptr;
     }
   }
   if (window.end != Window::End::done || window.status != 0) {
     const bool memory = window.message.find("out of memory") != std::string::npos ||
                         window.message.find("the device has no") != std::string::npos;
-    verdict_.fail(window.end == Window::End::timeout ? "timeout"
-                  : memory                           ? "oom"
-                                                     : "crash",
-                  stage, "set_up", window.message.empty() ? "the subject did not get ready" : window.message);
+    verdict_.fail(window.end == Window::End::timeout ? Outcome::timeout
+                  : memory                           ? Outcome::oom
+                                                     : Outcome::crash,
+                  stage, Reason::set_up, window.message.empty() ? "the subject did not get ready" : window.message);
     return nullptr;
   }
   if (Status laid = (*subject)->expect(*batch_, tolerance_); !laid) {
@@ -171,21 +172,21 @@ std::unique_ptr<Candidate> Evaluation::fresh(const char* stage) {
   return std::move(*subject);
 }
 
-bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set, const char* stage) {
+bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set, Stage stage) {
   if (window.end == Window::End::timeout || window.end == Window::End::stuck) {
-    verdict_.fail("timeout", stage, "call", "a call did not come back");
+    verdict_.fail(Outcome::timeout, stage, Reason::call, "a call did not come back");
     return false;
   }
   if (window.end == Window::End::gone) {
     const int signal = window.exit ? window.exit->signal : 0;
     verdict_.fail(
-        "crash", stage, signal != 0 ? "signal" : "exit",
+        Outcome::crash, stage, signal != 0 ? Reason::signal : Reason::exit,
         signal != 0 ? "the launcher died of signal " + std::to_string(signal) : "the launcher ended its process");
     return false;
   }
   if (window.status != 0) {
-    const Candidate::Blame blame = subject.blame(window);
-    verdict_.fail(blame.status, stage, blame.reason, blame.text);
+    const Finding blame = subject.blame(window);
+    verdict_.fail(stage, blame);
     return false;
   }
   Result<bool> changed = subject.inputs_changed(*batch_, set);
@@ -193,7 +194,8 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
     return void_for(stage, changed.failure());
   }
   if (*changed) {
-    verdict_.fail("policy", stage, "writes_inputs", "the kernel wrote to its inputs or to the model's state");
+    verdict_.fail(Outcome::violation, stage, Reason::writes_inputs,
+                  "the kernel wrote to its inputs or to the model's state");
     return false;
   }
   Result<std::optional<Mismatch>> wrong = subject.compare(*batch_, set);
@@ -203,12 +205,12 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
   if (!*wrong) {
     return true;
   }
-  std::string reason = "mismatch";
+  Reason reason = Reason::mismatch;
   if (set > 0) {
     Result<std::optional<Mismatch>> stale = subject.compare(*batch_, set - 1);
-    reason = stale && !*stale ? "stale_output" : reason;
+    reason = stale && !*stale ? Reason::stale_output : reason;
   }
-  verdict_.fail("wrong", stage, reason, (*wrong)->text());
+  verdict_.fail(Outcome::wrong, stage, reason, (*wrong)->text());
   return false;
 }
 
@@ -216,7 +218,7 @@ bool Evaluation::verify() {
   if (!batch_) {
     Result<std::shared_ptr<const Batch>> made = make_sets(*device_, true);
     if (!made) {
-      return void_for("verify", made.failure());
+      return void_for(Stage::verify, made.failure());
     }
     batch_ = *made;
   }
@@ -225,7 +227,7 @@ bool Evaluation::verify() {
   Result<std::vector<Tolerance>> tolerance =
       tolerances(name, task_->session->layouts().outputs.tensors.size(), batch_->scales);
   if (!tolerance) {
-    verdict_.fail("void", "verify", "bad_input", tolerance.failure().message);
+    verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
     return false;
   }
   tolerance_ = *tolerance;
@@ -233,7 +235,7 @@ bool Evaluation::verify() {
   if (!batch_->oracle_error.empty()) {
     verdict_.evidence["oracle_error"] = batch_->oracle_error;
   }
-  subject_ = fresh("verify");
+  subject_ = fresh(Stage::verify);
   if (!subject_) {
     return false;
   }
@@ -246,18 +248,17 @@ bool Evaluation::verify() {
     seeds.push_back(batch_->sets[i].seed);
     const Window window = subject_->direct(*batch_, i, kCallTimeout);
     longest_call_s_ = std::max(longest_call_s_, window.seconds);
-    if (!check(*subject_, window, i, "verify")) {
+    if (!check(*subject_, window, i, Stage::verify)) {
       return false;
     }
   }
   verdict_.evidence["seeds"] = seeds;
-  verdict_.correct = true;
   known_ = all_is_known();
   return true;
 }
 
 // The first calls of a process load its kernels, which would wait for a stream that waits for us.
-bool Evaluation::warm(Candidate& subject, const char* stage) {
+bool Evaluation::warm(Candidate& subject, Stage stage) {
   for (std::size_t i = 0; i < kWarmUps; i++) {
     if (!check(subject, subject.direct(*batch_, i, kCallTimeout), i, stage)) {
       return false;

@@ -17,7 +17,7 @@ std::string line(const char* format, auto... values) {
 }  // namespace
 
 Json Evaluation::answer() const {
-  const bool profiled = purpose_ == Purpose::profile && verdict_.status == "ok";
+  const bool profiled = purpose_ == Purpose::profile && verdict_.ok();
   Json result = answer_of(verdict_, purpose_,
                           purpose_ == Purpose::verdict ? ""
                           : profiled                   ? profile_text()
@@ -30,13 +30,14 @@ Json Evaluation::answer() const {
 
 std::string Evaluation::verify_text() const {
   std::ostringstream out;
-  if (verdict_.status == "ok") {
+  if (verdict_.ok()) {
     out << "Correct: all outputs of " << verified_ << " sets of inputs and weights are within the tolerance ("
         << verdict_.evidence.value("tolerance", "") << ").\n";
     return out.str();
   }
-  out << verdict_.status << " (" << verdict_.stage << ": " << verdict_.reason << ")\n" << verdict_.detail << "\n";
-  if (verdict_.status == "wrong" && !tolerance_.empty()) {
+  out << word_of(verdict_.status()) << " (" << word_of(verdict_.stage()) << ": " << word_of(verdict_.reason()) << ")\n"
+      << verdict_.detail() << "\n";
+  if (verdict_.status() == Outcome::wrong && !tolerance_.empty()) {
     out << line("allowed: %.3g + %.3g * |expected|\n", tolerance_.front().atol, tolerance_.front().rtol);
   }
   return out.str();

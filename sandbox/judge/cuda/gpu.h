@@ -80,15 +80,15 @@ class Gpu : public GpuTarget {
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()
   Result<Zygote*> zygote();
-  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate that
-  // is verified meanwhile is in the way. Alone: for who has the right.
+  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate
+  // that is verified meanwhile is in the way. Alone: for who has the right.
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<std::shared_ptr<Task>> task_alone(const std::string& source);
   Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, bool alone);
   // Takes sets that an evaluation leaves behind: giving memory back disturbs whoever is timed.
   void leave(std::shared_ptr<const Batch> batch);
-  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new one.
-  // `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
+  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new
+  // one. `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
   template <class Make>
   auto with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
       -> decltype(make(Oracle::needed));

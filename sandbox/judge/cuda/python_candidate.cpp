@@ -7,6 +7,7 @@
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/cuda/views.h"
+#include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge::gpu {
 
@@ -22,7 +23,8 @@ constexpr double kCopyTimeout_s = 10;
 constexpr std::uint32_t kRefused = 2;
 constexpr std::uint32_t kOtherOutputs = 0x10000;
 
-// Outputs twice (those of a call and of the one before), what the constructor makes beside the state, and room to work in.
+// Outputs twice (those of a call and of the one before), what the constructor makes beside the state, and room to work
+// in.
 std::size_t arena_bytes(const Session* session) {
   if (session == nullptr) {
     return 0;
@@ -252,15 +254,12 @@ Turn PythonCandidate::queued(const Batch& batch, std::size_t set, double timeout
   });
 }
 
-Candidate::Blame PythonCandidate::blame(const Window& window) const {
+Finding PythonCandidate::blame(const Window& window) const {
   if (window.status == kRefused) {
-    // "policy/torch_compute: model_new.py line 12: …"
-    const std::size_t colon = window.message.find(": ");
-    const std::string reason = window.message.substr(0, colon == std::string::npos ? 0 : colon);
-    const std::string text = colon == std::string::npos ? window.message : window.message.substr(colon + 2);
-    return reason.rfind("policy/", 0) == 0 ? Blame{"policy", reason.substr(7), text} : Blame{"crash", reason, text};
+    return blame_python(window.message);
   }
-  return window.status == kOtherOutputs ? Blame{"wrong", "shape", window.message} : Candidate::blame(window);
+  return window.status == kOtherOutputs ? Finding{Outcome::wrong, Reason::shape, window.message}
+                                        : Candidate::blame(window);
 }
 
 }  // namespace khost::judge::gpu

@@ -14,6 +14,7 @@
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/session.h"
+#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -36,10 +37,7 @@ class Candidate {
   virtual Window direct(const Batch& batch, std::size_t set, double timeout_s);
   virtual Turn queued(const Batch& batch, std::size_t set, double timeout_s);
   // What a status other than 0 of the set-up or of a call means for a verdict.
-  struct Blame {
-    std::string status, reason, text;
-  };
-  virtual Blame blame(const Window& window) const { return {"crash", "status", window.message}; }
+  virtual Finding blame(const Window& window) const { return {Outcome::crash, Reason::status, window.message}; }
   // The same without a session: nothing is poisoned or revealed but what `call` says.
   Window direct_again(double timeout_s) { return clock_->direct(timeout_s); }
   Turn queued_again(const Call& call, double timeout_s) { return clock_->queued(call, timeout_s); }
@@ -74,15 +72,15 @@ class Candidate {
 };
 
 // What a baseline's process does while it loads: as it likes, since it is alone; or beside others, where one that would
-// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards, and
-// never be made ready; load what was chosen before.
+// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards,
+// and never be made ready; load what was chosen before.
 enum class Beside { alone, wait, build, load };
 
 class GpuBaseline {
  public:
   // kind: eager, compile, empty. Several may be begun and come up side by side, beside others' work too: begin() and
-  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone, and which
-  // takes up to a minute or more for one that compiles, before it is called.
+  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone,
+  // and which takes up to a minute or more for one that compiles, before it is called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
                                                     const Batch& batch, const std::string& kind,
                                                     Beside beside = Beside::alone);

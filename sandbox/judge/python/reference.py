@@ -3,24 +3,18 @@
 What a task is and how it is drawn stands in task_file.py.
 """
 
-import copy
 import json
 
 import torch
 
-from manifest import Layout, leaves, mapped
+from manifest import Layout, leaves, mapped, with_tensors
 from room import wants_room
-from task_file import Task, call, finite
+from task_file import Task, call, finite, state_of
+from task_inspection import check_form, inspect_task
 
 
 def in_double(value):
-    if isinstance(value, torch.Tensor):
-        return value.double() if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: in_double(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(in_double(item) for item in value)
-    return value
+    return with_tensors(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
 
 
 class Session:
@@ -30,27 +24,15 @@ class Session:
         self.task = Task(request["source"], request["seed"], request.get("device", "cpu"))
         self.plant = bool(request.get("plant", True))
         seed = request["seed"]
-        model = self.task.model(seed, live=True)
-        values = self.task.inputs(seed)
-        value = call(model, values)
-        again = call(model, copy.deepcopy(values))
-        if not leaves(value):
-            raise ValueError("forward returns no tensor")
-        self.deterministic = all(torch.equal(a, b) or (a.is_floating_point() and torch.allclose(
-            a, b, rtol=1e-5, atol=1e-6, equal_nan=True)) for a, b in zip(leaves(value), leaves(again)))
+        inspected = inspect_task(self.task, seed, live=True)
+        model, self.layouts = inspected.model, inspected.layouts
         if self.plant and not finite(call(model, self.task.inputs(seed, plant=True))):
             self.plant = False
-        self.layouts = self.lay_out(model, values, value)
-
-    def lay_out(self, model, values, value):
-        names = self.task.names()
-        return (Layout(values, names), Layout(dict(model.state_dict(keep_vars=True))),
-                Layout(value, contiguous=True))
 
     def describe(self):
         inputs, state, outputs = self.layouts
         return {"inputs": inputs.manifest(), "state": state.manifest(), "outputs": outputs.manifest(),
-                "deterministic": self.deterministic, "planted": self.plant, "init": self.init(),
+                "deterministic": True, "planted": self.plant, "init": self.init(),
                 "set_bytes": inputs.bytes + state.bytes + outputs.bytes}
 
     def init(self):
@@ -70,19 +52,17 @@ class Session:
         at = 0
         before = self.lay_out_pair(model, values)
         for layout, expected in zip(before, self.layouts):
-            if layout.manifest() != expected.manifest():
-                raise ValueError("get_inputs or Model change their shapes from draw to draw")
+            check_form("get_inputs or Model draw", expected, layout)
             layout.write(region, at)
             at += layout.bytes
         value = call(model, values)
         outputs = Layout(value, contiguous=True)
-        if outputs.manifest() != self.layouts[2].manifest():
-            raise ValueError("forward changes the shapes of its outputs from draw to draw")
+        check_form("forward returns", self.layouts[2], outputs)
         outputs.write(region, at)
         return value
 
     def lay_out_pair(self, model, values):
-        return Layout(values, self.task.names()), Layout(dict(model.state_dict(keep_vars=True)))
+        return Layout(values, self.task.names(values)), Layout(state_of(model))
 
     def sets(self, seeds, regions, oracles, settle):
         """Fills the regions. `settle`: where the device has no room for the first `oracles` sets in double, do without."""

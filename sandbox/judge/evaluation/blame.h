@@ -1,0 +1,37 @@
+// Who is to blame, in one place for both targets: what a failure of a step, a refusal of the candidate's Python or the
+// end of a window means as status and reason. Words that come from elsewhere, a candidate's process included, become
+// words of the table here. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "host/base/result.h"
+#include "sandbox/judge/verdict/verdict.h"
+
+namespace khost::judge {
+
+// The code of a Failure, or the start of a message, by which a rule was broken: "violation/WORD".
+inline constexpr std::string_view kRefusal = "violation/";
+// The reason behind the prefix: `forbidden` for a word that is no reason of a violation. Nothing without the prefix.
+std::optional<Reason> refusal_of(std::string_view text);
+
+// Whether it is the machine's fault rather than that of a candidate or a task.
+bool is_ours(const Failure& why);
+// Whether a failure to open a task is the task's own, once it had the machine for itself: its error, its endless loop,
+// its want of the device's memory.
+bool blames_task(const Failure& why);
+
+// Of sandbox::build, build_extension and the recorder of a candidate in Python.
+Finding blame_build(const Failure& why);
+// Of plan_of.
+Finding blame_plan(const Failure& why);
+// Of opening a task or making its sets.
+Finding blame_task(const Failure& why);
+// Of a step in which nothing of the candidate runs: the task's where the failure says so, else the host's.
+Finding blame_host(const Failure& why);
+// What a candidate's Python wrote when it refused to go on: "REASON: text", with a refusal's prefix or without.
+Finding blame_python(const std::string& message);
+
+}  // namespace khost::judge
