@@ -59,7 +59,7 @@ std::string plain_text(std::string_view text) {
     if (line_end) {
       // "\r\n" ends a line; a lone "\r" would let what follows overwrite it
     } else if (acts(sign.code)) {
-      char escaped[8];
+      char escaped[16];
       std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(sign.code));
       out += escaped;
     } else {
