@@ -78,12 +78,6 @@ void push_sched(lua_State* L) {
 
 }  // namespace
 
-std::string executable_dir() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : path.parent_path().string();
-}
-
 std::string find_root(const std::string& dir) {
   namespace fs = std::filesystem;
   if (const char* root = std::getenv("KHOST_ROOT"); root != nullptr && *root != '\0') {

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "host/base/executable.h"
 #include "host/base/part.h"
 
 namespace khost::trainer {
@@ -15,8 +16,9 @@ constexpr const char* kLibrary = "libkhost_trainer_cuda.so";
 Accelerator* opened = nullptr;
 
 Result<Accelerator*> load() {
-  const Result<void*> library = load_part(
-      {"trainer-cuda", kLibrary, beside_program(kLibrary) + " is not there: khost was built without a CUDA toolkit"});
+  const Result<void*> library =
+      load_part({"trainer-cuda", kLibrary,
+                 executable_dir() + "/" + kLibrary + " is not there: khost was built without a CUDA toolkit"});
   if (!library) {
     return Failure{"device cuda: " + library.failure().message, "host"};
   }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "host/base/executable.h"
 #include "host/base/interface.h"
 
 extern char** environ;
@@ -53,18 +54,6 @@ Status build_by(const char* launcher, const char* name) {
 
 }  // namespace
 
-const char* program_interface() {
-  return KHOST_INTERFACE;
-}
-
-std::string beside_program(const std::string& file) {
-  char path[4096];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
-  const std::string program(path, size < 0 ? 0 : static_cast<std::size_t>(size));
-  const std::size_t slash = program.rfind('/');
-  return (slash == std::string::npos ? "." : program.substr(0, slash)) + "/" + file;
-}
-
 Result<void*> load_part(const Part& part) {
   const char* launcher = std::getenv("KHOST_LAUNCHER");
   const bool builds = launcher != nullptr && *launcher != '\0';
@@ -73,7 +62,7 @@ Result<void*> load_part(const Part& part) {
       return built.failure();
     }
   }
-  const std::string path = beside_program(part.library);
+  const std::string path = executable_dir() + "/" + part.library;
   if (access(path.c_str(), F_OK) != 0) {
     return Failure{part.missing, "host"};
   }
@@ -82,7 +71,7 @@ Result<void*> load_part(const Part& part) {
     return Failure{std::string("load ") + path + ": " + dlerror(), "host"};
   }
   const auto* face = static_cast<const char* const*>(dlsym(library, "khost_part_interface"));
-  if (face == nullptr || std::strcmp(*face, program_interface()) != 0) {
+  if (face == nullptr || std::strcmp(*face, KHOST_INTERFACE) != 0) {
     return Failure{path + " and this program were built from different headers: " +
                        (builds ? "the sources changed since this run began; start it again"
                                : std::string("build both again, CMake's target is part-") + part.name),

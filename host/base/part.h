@@ -20,7 +20,4 @@ struct Part {
 // Failures have code "host".
 Result<void*> load_part(const Part& part);
 
-// The path of a file in the folder of the running program.
-std::string beside_program(const std::string& file);
-
 }  // namespace khost

@@ -67,7 +67,7 @@ TEST_CASE("part: what a recipe needs is built by the launcher first, and a build
 }
 
 TEST_CASE("part: the judge's target cuda can be loaded where no GPU is") {
-  if (!fs::exists(beside_program("libkhost_judge_cuda.so"))) {
+  if (!fs::exists(executable_dir() + "/libkhost_judge_cuda.so")) {
     return skip("this build has no target cuda");
   }
   const Result<void*> part = load_part({"judge-cuda", "libkhost_judge_cuda.so", ""});
