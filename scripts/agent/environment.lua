@@ -1,7 +1,7 @@
 -- What an agent acts on: a workspace in a jail, the judge's word about it, and for tool-calling models the tools.
 
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local sched = require "khost.sched"
 local template = require "lib.template"
 local tool_files = require "agent.tool_files"
@@ -57,7 +57,7 @@ end
 --- was verified is kept in `states`, for the best of an episode.
 ---@param workspace khost.Workspace
 ---@param task table
----@param judge table       evaluation.judging
+---@param judge table       judge.client
 ---@param options {feedback: fun(verdict: table): string, reuse: boolean}
 ---@return table
 function environment.files(workspace, task, judge, options)
@@ -115,7 +115,7 @@ local function answer_request(self, workspace, options, request)
   if not answer then
     return { ok = false, text = ("%s could not be done: %s"):format(kind, tostring(message)) }
   end
-  if verdicts.passed(answer) then
+  if kind ~= "tune" and verdicts.passed(answer) then
     self.states[#self.states + 1] = { files = files, correct = true }
   end
   return { ok = answer.ok, text = answer.text }
@@ -183,7 +183,7 @@ function environment.tools(workspace, toolset, options)
     before = now
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
       observations = observations, text = options.respond(observations, action.calls),
-      changes = changed, workspace = judging.artefact(now),
+      changes = changed, workspace = client.artefact(now),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()
@@ -210,6 +210,6 @@ function environment.single(files)
   return template.with(files)
 end
 
-environment.artefact = judging.artefact
+environment.artefact = client.artefact
 
 return environment

@@ -170,4 +170,18 @@ function loop.run(options, task, stream)
   return episode
 end
 
+--- What was wrong with the answers that could not be read, each word once, in the order of the turns.
+---@param episode AgentEpisode
+---@return string[]
+function loop.unreadable(episode)
+  local list, seen = {}, {}
+  for _, turn in ipairs(episode.turns) do
+    if turn.label and not seen[turn.label] then
+      seen[turn.label] = true
+      list[#list + 1] = turn.label
+    end
+  end
+  return list
+end
+
 return loop

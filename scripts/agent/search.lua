@@ -1,10 +1,11 @@
 -- One operator in, the best verified kernel out: episodes of a policy until time is out, each kept with its verdict, so
 -- that a search that was stopped goes on where it was.
 
+local best = require "judge.best"
 local environment = require "agent.environment"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local loop = require "agent.loop"
 local machine = require "khost.machine"
 local prompt = require "agent.prompt"
@@ -17,11 +18,10 @@ local verdicts = require "judge.verdict"
 local search = {}
 
 local STAGE = "optimize"
-local JUDGED = 3  -- of the states of an episode that its agent found correct, the latest
 
 ---@class (exact) SearchOptions
 ---@field run khost.Store
----@field judge table            evaluation.judging
+---@field judge table            judge.client
 ---@field policy table
 ---@field task table             {id, name, source, graph?, skill}
 ---@field seconds number         for all episodes together
@@ -30,58 +30,20 @@ local JUDGED = 3  -- of the states of an episode that its agent found correct, t
 ---@field seed integer
 ---@field say fun(text: string)
 
--- Faster against both baselines is better; a correct one is better than none.
-local function score(verdict)
-  if not verdicts.passed(verdict) then
-    return -1
-  end
-  return math.min(verdicts.speedup(verdict, "eager") or math.huge, verdicts.speedup(verdict, "compile") or math.huge,
-    1e9)
-end
-
-local function better(a, b)
-  return not b or score(a.verdict) > score(b.verdict)
-end
-
--- The states that count: distinct, the latest first, and what stands in the end.
-local function states_of(world)
-  local list, seen = {}, {}
-  local function add(files)
-    local artefact = files and judging.artefact(files)
-    if artefact and not seen[artefact] then
-      seen[artefact] = true
-      list[#list + 1] = { files = files, artefact = artefact }
-    end
-  end
-  for index = #world.states, 1, -1 do
-    if world.states[index].correct ~= false then
-      add(world.states[index].files)
-    end
-  end
-  if #list == 0 then
-    add(world.candidate())
-  end
-  return list
-end
-
 -- The best of an episode by verdicts of their own: what the agent was shown decides nothing.
 local function judged(options, episode, world, judged_before)
-  local best
-  local states = states_of(world)
-  for index = 1, math.min(#states, options.policy.deterministic and #states or JUDGED) do
-    local state = states[index]
-    local verdict = judged_before[state.artefact] or options.judge:verdict(options.task, state.files,
+  local states = best.states(world)
+  local found = best.of(states, options.policy.deterministic and #states or best.JUDGED, function(state)
+    judged_before[state.artefact] = judged_before[state.artefact] or options.judge:verdict(options.task, state.files,
       { measure = true })
-    judged_before[state.artefact] = verdict
-    local found = { files = state.files, verdict = verdict }
-    best = better(found, best) and found or best
-  end
-  if best then
-    return best
+    return judged_before[state.artefact]
+  end)
+  if found then
+    return found
   elseif episode.ending == "env_error" then
     return { verdict = verdicts.blank("void", "task", "env_error", tostring(episode.error or "")), files = {} }
   end
-  return { verdict = judging.nothing(episode.labels), files = {} }
+  return { verdict = client.nothing(loop.unreadable(episode)), files = {} }
 end
 
 local function world_of(options, workspace, toolset)
@@ -118,9 +80,9 @@ local function play(options, index, seconds, judged_before)
       world.close()
     end
     options.say(("episode %d: %s after %d turns; judging"):format(index, episode.ending, #episode.turns))
-    local best = judged(options, episode, world, judged_before)
-    best.episode, best.start = episode, start
-    return best
+    local found = judged(options, episode, world, judged_before)
+    found.episode, found.start = episode, start
+    return found
   end, { files = { ["model.py"] = task.source,
     ["SKILL.md"] = assert(fs.read(("%s/%s/SKILL.md"):format(fs.root(), skill))) } })
 end
@@ -134,8 +96,8 @@ local function head_of(options)
     machine = facts.machine, cores = facts.cores }
 end
 
-local function record_of(options, index, best)
-  local episode = best.episode
+local function record_of(options, index, found)
+  local episode = found.episode
   local messages = episode.record.messages
   if not messages and not options.policy.answers_are_files then
     messages = {}
@@ -144,8 +106,8 @@ local function record_of(options, index, best)
       messages[at] = { role = message.role, content = message.text }
     end
   end
-  local verdict = best.verdict
-  verdict.files, verdict.policy, verdict.task = best.files, options.policy.name, options.task.id
+  local verdict = found.verdict
+  verdict.files, verdict.policy, verdict.task = found.files, options.policy.name, options.task.id
   local record = episode.record
   return { stage = options.stage or STAGE, step = options.step or 0, index = index,
     task = options.task.id, name = options.task.name, policy = options.policy.name,
@@ -153,7 +115,7 @@ local function record_of(options, index, best)
     seconds = episode.seconds, turns = episode.turns, turn_count = #episode.turns, labels = episode.labels,
     tokens = record.tokens, token_count = record.tokens and #record.tokens or 0, token_ids = record.token_ids,
     mask = record.mask, logprobs = record.logprobs, usage = record.usage,
-    head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start,
+    head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = found.start,
     verdict = verdict }
 end
 
@@ -173,15 +135,15 @@ end
 
 -- What earlier processes of this run left.
 local function resumed(run)
-  local best, played, spent = nil, 0, 0
+  local top, played, spent = nil, 0, 0
   for index, trajectory in pairs(run:trajectories(STAGE, 0)) do
     local whole = run:get("trajectories", trajectory.id)
     local found = { verdict = whole.verdict, files = whole.verdict.files or {}, trajectory = whole.id,
       start = whole.start or {} }
-    best = verdicts.passed(whole.verdict) and better(found, best) and found or best
+    top = verdicts.passed(whole.verdict) and best.better(whole.verdict, top and top.verdict) and found or top
     played, spent = math.max(played, index), spent + (whole.seconds or 0)
   end
-  return best, played, spent
+  return top, played, spent
 end
 
 --- Searches. The best verdict with its files, the files it began with and its trajectory's id; nil when nothing was
@@ -191,7 +153,7 @@ end
 ---@return table|nil best, integer episodes
 function search.run(options)
   local run = options.run
-  local best, index, spent = resumed(run)
+  local top, index, spent = resumed(run)
   local begin, judged_before = sched.now(), {}
   local most = options.policy.deterministic and 1 or options.episodes or math.huge
   while index < most do
@@ -210,12 +172,12 @@ function search.run(options)
       and (" %.2fx eager, %.2fx compile"):format(
       verdict.speedup.eager or 0, verdict.speedup.compile or 0) or verdict.reason ~= "" and " " .. verdict.reason
         or ""))
-    best = verdicts.passed(verdict) and better(found, best) and found or best
+    top = verdicts.passed(verdict) and best.better(verdict, top and top.verdict) and found or top
     if found.episode.ending == "env_error" then
-      return best, index, found.episode.error
+      return top, index, found.episode.error
     end
   end
-  return best, index
+  return top, index
 end
 
 return search

@@ -4,7 +4,7 @@ local candidate = require "lib.candidate"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local verdicts = require "judge.verdict"
 
@@ -72,13 +72,13 @@ local function run(list)
   local source = candidate.task(options.task)
   local files = candidate.files(options.workspace, options.target)
 
-  local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
+  local process, unavailable = judge.open(config.plain(machine), { jobs = 1, target = options.target,
+    tolerance = options.tolerance, threads = options.threads })
   if not process then args.misuse(unavailable) end
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why, code = process:request("evaluate", {
     task = { source = source, name = options.task },
-    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads,
-    measure = not options.no_measure,
+    files = files, measure = not options.no_measure,
   })
   process:close()
   if not verdict and code == "bad_input" then args.misuse(why) end

@@ -4,7 +4,8 @@ local candidate = require "lib.candidate"
 local diff = require "lib.diff"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
+local config = require "khost.config"
 local log = require "khost.log"
 local named = require "policies.named"
 local runs = require "lib.runs"
@@ -138,8 +139,10 @@ local function run(list)
   else
     settings = settings_of(options)
   end
-  local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads,
-    target = settings.target }
+  local machine, problem = config.load {}
+  if not machine then args.misuse(problem) end
+  local judge, unavailable = client.open(config.plain(machine), { jobs = 1, tolerance = settings.tolerance,
+    threads = settings.threads, target = settings.target })
   if not judge then args.misuse(unavailable) end
   local policy, message, code = named.open(settings.policy, { toolset = tools.load(), model = settings.model,
     format = settings.format, stream = settings.stream, temperature = settings.temperature,

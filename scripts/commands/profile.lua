@@ -4,7 +4,7 @@ local candidate = require "lib.candidate"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local profiler = require "khost.profiler"
 
@@ -22,12 +22,12 @@ local function run(list)
   local source = candidate.task(options.task)
   local files = candidate.files(options.workspace, options.target)
 
-  local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
+  local process, unavailable = judge.open(config.plain(machine), { jobs = 1, target = options.target,
+    tolerance = options.tolerance, threads = options.threads })
   if not process then args.misuse(unavailable) end
   fs.eprint("khost: starting Python, building, verifying and profiling (a first profile takes about a minute)\n")
   local profile, why = profiler.measure(process, { task = { source = source, name = options.task }, files = files,
-    target = options.target, tolerance = options.tolerance or machine.judge.tolerance,
-    threads = options.threads or machine.judge.threads, against = options.eager_only and "eager" or nil })
+    against = options.eager_only and "eager" or nil })
   process:close()
   if not profile then error(("%s: %s"):format(options.task, why), 0) end
   if options.json then

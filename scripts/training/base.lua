@@ -123,7 +123,7 @@ end
 --- The share of right first answers, by the judge, among those that count.
 ---@async
 ---@param policy table      scripts/policies/local.lua
----@param judge table       evaluation.judging
+---@param judge table       judge.client
 ---@param tasks table[]
 ---@param c table
 ---@return number pass, number parsed, table<string, integer> by_reason

@@ -1,5 +1,6 @@
 -- One episode from a task to a stored trajectory with its verdict and reward.
 
+local best = require "judge.best"
 local environment = require "agent.environment"
 local loop = require "agent.loop"
 local random = require "lib.random"
@@ -33,39 +34,23 @@ local function record_of(setting, task, index, episode, verdict)
   }
 end
 
--- Of the states that verified as correct, at most three, latest first, the one that is fastest against compile.
-local function best_of(setting, task, states)
-  local best, judged = nil, 0
-  for index = #states, 1, -1 do
-    local state = states[index]
-    if state.correct ~= false and judged < 3 then
-      judged = judged + 1
-      local verdict = setting.run.judging:verdict(task, state.files, { measure = setting.measure and task.timed,
-        reuse = setting.reuse })
-      local passed, speed = verdicts.passed(verdict), verdicts.speedup(verdict, "compile") or 0
-      if not best or (passed and (not best.passed or speed > best.speed)) then
-        best = { verdict = verdict, speed = speed, passed = passed, files = state.files }
-      end
-    end
-  end
-  return best and best.verdict, best and best.files
-end
-
 local function judge_episode(setting, task, episode, world)
   local files = world.candidate()
   local verdict
   if episode.ending == "env_error" then  -- it failed through us, whatever had been written by then
     verdict = verdicts.blank("void", "task", "env_error", tostring(episode.error or ""))
   elseif setting.pick == "best" and files then
-    local best_files
-    verdict, best_files = best_of(setting, task, world.states)
-    files = best_files or files
+    local found = best.of(best.states(world), best.JUDGED, function(state)
+      return setting.run.judging:verdict(task, state.files, { measure = setting.measure and task.timed,
+        reuse = setting.reuse })
+    end)
+    verdict, files = found.verdict, found.files
   end
   if not verdict then
     verdict = setting.run.judging:verdict(task, files, { measure = setting.measure and task.timed,
-      reuse = setting.reuse, labels = episode.labels })
+      reuse = setting.reuse, labels = loop.unreadable(episode) })
   end
-  verdict.files = files and { ["kernels/k.cpp"] = files["kernels/k.cpp"] } or nil
+  verdict.files = files
   verdict.policy, verdict.task = setting.policy.name, task.id
   return verdict
 end

@@ -1,6 +1,6 @@
 -- agent.search: what a search keeps, judges and takes up again; real workspaces and shells, verdicts by rule.
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local named = require "policies.named"
 local openai = require "chat.openai"
 local sched = require "khost.sched"
@@ -28,7 +28,7 @@ local function judge_by_rule()
       faster = { eager = speed > 1.05, compile = speed > 1.05 }, evidence = {}, wall_s = {} }
   end
   function self:verdict(_, files)
-    self.asked[#self.asked + 1] = judging.artefact(files)
+    self.asked[#self.asked + 1] = client.artefact(files)
     return facts(files)
   end
   function self:feedback(kind, _, files)

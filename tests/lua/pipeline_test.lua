@@ -1,7 +1,7 @@
--- lib.reward, evaluation.judging, training.validate, training.ppo and lib.plan: the parts of a run.
+-- lib.reward, judge.client, training.validate, training.ppo and lib.plan: the parts of a run.
 local config = require "khost.config"
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local plan = require "lib.plan"
 local ppo = require "training.ppo"
 local sampler = require "curriculum.sampler"
@@ -25,17 +25,16 @@ function spec.every_preset_loads_and_can_be_planned()
 end
 
 function spec.an_artefact_is_its_paths_and_texts()
-  local a = judging.artefact { ["kernels/a.cpp"] = "x", ["kernels/b.cpp"] = "y" }
-  t.expect(a, judging.artefact { ["kernels/b.cpp"] = "y", ["kernels/a.cpp"] = "x" })
-  t.is_true(a ~= judging.artefact { ["kernels/a.cpp"] = "y", ["kernels/b.cpp"] = "x" })
+  local a = client.artefact { ["kernels/a.cpp"] = "x", ["kernels/b.cpp"] = "y" }
+  t.expect(a, client.artefact { ["kernels/b.cpp"] = "y", ["kernels/a.cpp"] = "x" })
+  t.is_true(a ~= client.artefact { ["kernels/a.cpp"] = "y", ["kernels/b.cpp"] = "x" })
 end
 
 function spec.nothing_handed_in_is_no_build()
-  local verdict = judging.nothing()
+  local verdict = client.nothing()
   t.expect({ verdict.status, verdict.reason, verdict.correct }, { "build_failed", "no_files", false })
-  -- The same words in the same order, whatever order the labels come in.
-  verdict = judging.nothing { no_path = 1, bad_path = 2, cut = 1 }
-  t.expect({ verdict.status, verdict.reason, verdict.detail }, { "build_failed", "unparsable", "bad_path, cut, no_path" })
+  verdict = client.nothing { "no_path", "bad_path", "cut" }
+  t.expect({ verdict.status, verdict.reason, verdict.detail }, { "build_failed", "unparsable", "no_path, bad_path, cut" })
 end
 
 local function scheme(path, body)
