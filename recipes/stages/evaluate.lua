@@ -2,9 +2,9 @@
 -- tasks. Policies play under the agent loop and the best state of a trajectory counts (judged anew); pass rates of
 -- single answers stand beside it. Nothing that was judged in training is reused.
 
+local episode = require "agent.episode"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
-local play = require "training.play"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 local score = require "evaluation.score"
@@ -21,11 +21,11 @@ local function play_all(run, policy, tasks, o)
       jobs[#jobs + 1] = { task = task, index = #jobs + 1 }
     end
   end
-  local setting = { run = run, policy = policy, stage = o.stage, step = o.step, turns = o.turns, measure = o.measure,
-    answer_tokens = o.answer_tokens, reuse = false, pick = "best", salt = "evaluate" }
+  local setting = episode.of_run(run, { policy = policy, stage = o.stage, step = o.step, turns = o.turns,
+    measure = o.measure, answer_tokens = o.answer_tokens, reuse = false, pick = "best", salt = "evaluate" })
   local bar = progress.begin(("%s, %s"):format(policy.name, o.what), #jobs)
   local episodes = sched.map(jobs, function(job)
-    local record = play.kept(setting, job.task, job.index, known)
+    local record = episode.kept(setting, job.task, job.index, known)
     bar:add(1)
     return record
   end, { limit = run.config.machine.episodes, on_failure = "raise" })
@@ -62,7 +62,7 @@ local function verdicts_of(episodes)
 end
 
 local function policies_of(run)
-  local list = { { name = "expert", policy = script.expert("fast"), expert = true } }
+  local list = { { name = "expert", policy = script.expert(nil, run.config.machine.target), expert = true } }
   local trained = { { "base", run:need("base").folder }, { "single-turn", run:need("single_turn").actor },
     { "rft", run:need("rft").actor }, { "agentic", run:need("agentic").actor } }
   for _, entry in ipairs(trained) do

@@ -114,6 +114,7 @@ local function step(self, episode, conversation)
     action.left_s = math.max(self.limits.seconds - (sched.now() - episode.began), 0)
     local observation = act(episode, self.environment, action, turn)
     if observation.status == "lost" then
+      episode.error = observation.text
       return "env_error"
     end
     episode.invalid = observation.status == "invalid" and episode.invalid + 1 or 0

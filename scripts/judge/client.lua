@@ -124,11 +124,11 @@ end
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
----@param options {measure: boolean, reuse?: boolean, labels?: string[]}
+---@param options {measure: boolean, reuse?: boolean}
 ---@return table
 function Client:verdict(task, files, options)
   if not files or not next(files) then
-    return client.nothing(options.labels)
+    return client.nothing()
   end
   local artefact = client.artefact(files)
   local key = ("%s %s %s"):format(task.id, artefact, tostring(options.measure))

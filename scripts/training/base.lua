@@ -3,12 +3,12 @@
 -- that leaves room, as a capable model's first answers to a hard task do.
 
 local corpus = require "policies.corpus"
-local environment = require "agent.environment"
 local fs = require "khost.fs"
 local log = require "khost.log"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
+local template = require "lib.template"
 local tiny = require "chat.tiny"
 local trainer = require "khost.trainer"
 local verdicts = require "judge.verdict"
@@ -142,7 +142,7 @@ function base.pass_rate(policy, judge, tasks, c)
     if action.kind ~= "act" then
       return { counts = true, reason = action.label or "no files" }
     end
-    local verdict = judge:verdict(job.task, environment.single(action.files), { measure = false, reuse = true })
+    local verdict = judge:verdict(job.task, template.with(action.files), { measure = false, reuse = true })
     return { parsed = true, counts = verdicts.counts(verdict), passed = verdicts.passed(verdict),
       reason = verdict.status }
   end, { limit = 4, on_failure = "raise" })

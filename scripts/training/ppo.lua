@@ -1,7 +1,7 @@
 -- Proximal policy optimisation over played episodes: the heart of both the single-turn and the agentic stage.
 
+local episode = require "agent.episode"
 local log = require "khost.log"
-local play = require "training.play"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sampler = require "curriculum.sampler"
@@ -47,7 +47,7 @@ ppo.describe = describe
 ---@param limit integer   episodes at once
 ---@return table[] episodes   with a reward and a group
 function ppo.rollouts(setting, tasks, group, limit)
-  local jobs, known = {}, setting.run.store:trajectories(setting.stage, setting.step)
+  local jobs, known = {}, setting.store:trajectories(setting.stage, setting.step)
   for place, task in ipairs(tasks) do
     for member = 1, group do
       jobs[#jobs + 1] = { task = task, group = place, index = (place - 1) * group + member }
@@ -55,10 +55,10 @@ function ppo.rollouts(setting, tasks, group, limit)
   end
   local bar = progress.begin(("%s, step %d"):format(setting.stage, setting.step), #jobs)
   local episodes, failures = sched.map(jobs, function(job)
-    local episode = play.kept(setting, job.task, job.index, known)
-    episode.group = job.group
+    local record = episode.kept(setting, job.task, job.index, known)
+    record.group = job.group
     bar:add(1)
-    return episode
+    return record
   end, { limit = limit })
   for _, failure in ipairs(failures) do
     log.error("episode_failed", { stage = setting.stage, step = setting.step, message = failure.message })
@@ -166,8 +166,8 @@ function ppo.run(run, models, tasks, o)
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
     local chosen = curriculum:draw(o.tasks, stream)
-    local setting = { run = run, policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
+    local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
+      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on })
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()

@@ -2,7 +2,7 @@
 -- whether it has collapsed.
 
 local log = require "khost.log"
-local play = require "training.play"
+local episode = require "agent.episode"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
@@ -17,11 +17,11 @@ local validate = {}
 ---@param o {turns: integer, answer_tokens: integer, limit: integer}
 ---@return table
 function validate.play(run, stage, step, policy, o)
-  local setting = { run = run, policy = policy, stage = stage, step = step, turns = o.turns, measure = false,
-    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" }
+  local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = false,
+    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
   local tasks = run:tasks("validation")
   local episodes = sched.map(tasks, function(task, index)
-    return play.episode(setting, task, index)
+    return episode.play(setting, task, index)
   end, { limit = o.limit })
   local right, count, turns = 0, 0, 0
   for index = 1, #tasks do

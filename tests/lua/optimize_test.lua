@@ -69,7 +69,7 @@ end
 
 local function options_of(run, policy, judge, more)
   local options = { run = run, judge = judge, policy = policy, seconds = 60, turns = 10, seed = 1, say = function() end,
-    task = { id = "t", name = "relu", source = "class Model: pass\n", graph = GRAPH, skill = "cpp-kernel" } }
+    task = { id = "t", name = "relu", source = "class Model: pass\n", graph = GRAPH }, target = "cpu" }
   for name, value in pairs(more or {}) do options[name] = value end
   return options
 end
