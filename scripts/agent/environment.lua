@@ -131,6 +131,7 @@ local function answer_request(self, workspace, options, request)
   note_void(self, answer)
   if verdicts.passed(answer) then
     self.states[#self.states + 1] = { files = files, correct = true }
+    self.verified[client.artefact(files)] = true
   end
   return { ok = answer.ok, text = answer.text }
 end
@@ -169,7 +170,7 @@ end
 ---@return table
 function environment.tools(workspace, toolset, options)
   local context = { workspace = workspace, state = {}, shell_options = options.shell_options }
-  local self = { context = context, states = {} }
+  local self = { context = context, states = {}, verified = {} }
   local before, server = candidate(workspace), nil
   function self.act(action)
     local begin, worst, label, labels = sched.now(), "ok", nil, {}
@@ -195,9 +196,10 @@ function environment.tools(workspace, toolset, options)
     local first, now = action.calls[1], candidate(workspace)
     local changed = changes(before, now)
     before = now
+    local artefact = client.artefact(now)
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
       observations = observations, text = options.respond(observations, action.calls),
-      changes = changed, workspace = client.artefact(now),
+      changes = changed, workspace = artefact, verified = self.verified[artefact],
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()

@@ -18,6 +18,7 @@ local loop = {}
 ---@field calls? table[]       of tools: {name, arguments, status, label, coerced, seconds, observation}
 ---@field changes? table<string, string|false>   files that this turn made different; false: gone
 ---@field workspace? string     hash of the files after it
+---@field verified? boolean     true: a verification had found these files right
 ---@field observation? string
 ---@field status? string
 ---@field seconds number
@@ -58,7 +59,7 @@ end
 local function act(episode, environment, action, turn)
   local observation = environment.act(action)
   turn.calls, turn.changes = calls_of(action, observation.observations), observation.changes
-  turn.workspace = observation.workspace
+  turn.workspace, turn.verified = observation.workspace, observation.verified
   turn.tool, turn.status, turn.observation = observation.tool, observation.status, observation.text
   turn.seconds = observation.seconds or 0
   episode.steps[#episode.steps + 1] = { action = action.signature, observation = observation.text,

@@ -8,7 +8,8 @@ local verdicts = require "judge.verdict"
 
 local validate = {}
 
---- Plays every validation task once, untimed. The reward counts 1 for right and -1 for wrong.
+--- Plays every validation task once. The reward is the run's own scheme's, so that it sees speed where a task is timed
+--- (tasks.validation_timed of the preset); of tasks that are only verified it counts 1 for right and -1 for wrong.
 ---@async
 ---@param run table
 ---@param stage string
@@ -17,27 +18,43 @@ local validate = {}
 ---@param o {turns: integer, answer_tokens: integer, limit: integer}
 ---@return table
 function validate.play(run, stage, step, policy, o)
-  local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = false,
+  local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = true,
     reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
   local tasks = run:tasks("validation")
-  local episodes = sched.map(tasks, function(task, index)
-    return episode.play(setting, task, index)
-  end, { limit = o.limit })
-  local right, count, turns = 0, 0, 0
-  for index = 1, #tasks do
-    local e = episodes[index]
-    if e and verdicts.counts(e.verdict) then
-      count, right, turns = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0), turns + e.turn_count
-    end
+  for _, task in ipairs(run:tasks("validation_timed")) do
+    tasks[#tasks + 1] = task
   end
-  local pass = count > 0 and right / count or 0
-  local result = { validation_pass = pass, validation_reward = 2 * pass - 1,
-    validation_turns = turns / math.max(1, count) }
+  local played = sched.map(tasks, function(task, index)
+    return episode.play_until_counted(setting, task, index)
+  end, { limit = o.limit })
+  local result = validate.figures(tasks, played)
   for name, value in pairs(result) do
     log.metric(stage .. "/" .. name, value, step)
   end
   assert(run.store:metrics(stage, step, result))
   return result
+end
+
+--- What a validation found, over those episodes that count.
+---@param tasks table[]
+---@param played table<integer, table>   by the task's place; what could not be played is missing
+---@return table<string, number>   validation_pass, _reward, _turns, and _reward_timed where a timed task was scored
+function validate.figures(tasks, played)
+  local count, right, turns = 0, 0, 0
+  local all, timed = { sum = 0, count = 0 }, { sum = 0, count = 0 }
+  for index, task in ipairs(tasks) do
+    local e = played[index]
+    if e and verdicts.counts(e.verdict) then
+      count, right, turns = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0), turns + e.turn_count
+      for _, of in ipairs(e.reward and { all, task.timed and timed or nil } or {}) do
+        of.sum, of.count = of.sum + e.reward, of.count + 1
+      end
+    end
+  end
+  return { validation_pass = count > 0 and right / count or 0,
+    validation_reward = all.count > 0 and all.sum / all.count or -1,
+    validation_reward_timed = timed.count > 0 and timed.sum / timed.count or nil,
+    validation_turns = turns / math.max(1, count) }
 end
 
 --- Whether a stage has collapsed: two validations in a row below the base's, or an entropy above three times its first.
