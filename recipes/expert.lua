@@ -11,6 +11,7 @@ local expert = require "policies.expert"
 local filter = require "synthesis.filter"
 local fs = require "khost.fs"
 local client = require "judge.client"
+local metrics = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local reload = require "khost.reload"
@@ -96,7 +97,7 @@ local function judge_all(run, process, tasks, c, schedule, hash)
       end
       bar:add(1)
     end
-    rows[#rows + 1] = score.row("expert, " .. variant, score.table1(verdicts))
+    rows[#rows + 1] = score.row("expert, " .. variant, metrics.table1(verdicts))
     seen[variant] = counts
   end
   bar:finish()

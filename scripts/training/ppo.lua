@@ -2,39 +2,34 @@
 
 local episode = require "agent.episode"
 local log = require "khost.log"
+local rates = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
 local validate = require "training.validate"
-local verdicts = require "judge.verdict"
 
 local ppo = {}
 
 -- What a batch of episodes looks like, apart from gradients.
 local function describe(episodes)
-  local distinct, kinds, count, void = {}, 0, 0, 0
-  local sum, by_reward, correct, turns = 0, {}, 0, 0
+  local distinct, kinds = {}, 0
+  local rewards, scored, turns, result = {}, {}, {}, {}
   for _, e in ipairs(episodes) do
     local key = e.task .. " " .. tostring(e.verdict.evidence.artefact_hash or e.verdict.reason)
     kinds = kinds + (distinct[key] and 0 or 1)
     distinct[key] = true
-    turns = turns + e.turn_count
+    turns[#turns + 1] = e.turn_count
     if e.reward then
-      count, sum = count + 1, sum + e.reward
-      correct = correct + (verdicts.passed(e.verdict) and 1 or 0)
+      rewards[#rewards + 1], scored[#scored + 1] = e.reward, e.verdict
       local name = "reward_" .. tostring(e.reward):gsub("%-", "minus_"):gsub("%.", "_")
-      by_reward[name] = (by_reward[name] or 0) + 1
-    else
-      void = void + 1
+      result[name] = (result[name] or 0) + 1
     end
   end
-  local result = { reward = count > 0 and sum / count or nil, pass_rate = count > 0 and correct / count or nil,
-    void = void, distinct = #episodes > 0 and kinds / #episodes or 0, turns = #episodes > 0 and turns / #episodes or 0 }
-  for name, n in pairs(by_reward) do
-    result[name] = n
-  end
+  result.reward, result.pass_rate = rates.mean(rewards), #scored > 0 and rates.pass_rate(scored) or nil
+  result.void, result.turns = #episodes - #rewards, rates.mean(turns) or 0
+  result.distinct = #episodes > 0 and kinds / #episodes or 0
   return result
 end
 ppo.describe = describe

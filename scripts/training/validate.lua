@@ -1,6 +1,7 @@
 -- The validation set during training: what a policy makes of tasks that it neither trains on nor is tabled with, and
 -- whether it has collapsed.
 
+local metrics = require "evaluation.metrics"
 local log = require "khost.log"
 local episode = require "agent.episode"
 local sched = require "khost.sched"
@@ -40,21 +41,16 @@ end
 ---@param played table<integer, table>   by the task's place; what could not be played is missing
 ---@return table<string, number>   validation_pass, _reward, _turns, and _reward_timed where a timed task was scored
 function validate.figures(tasks, played)
-  local count, right, turns = 0, 0, 0
-  local all, timed = { sum = 0, count = 0 }, { sum = 0, count = 0 }
+  local seen, turns, rewards, timed = {}, {}, {}, {}
   for index, task in ipairs(tasks) do
     local e = played[index]
     if e and verdicts.counts(e.verdict) then
-      count, right, turns = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0), turns + e.turn_count
-      for _, of in ipairs(e.reward and { all, task.timed and timed or nil } or {}) do
-        of.sum, of.count = of.sum + e.reward, of.count + 1
-      end
+      seen[#seen + 1], turns[#turns + 1], rewards[#rewards + 1] = e.verdict, e.turn_count, e.reward
+      timed[#timed + 1] = task.timed and e.reward or nil
     end
   end
-  return { validation_pass = count > 0 and right / count or 0,
-    validation_reward = all.count > 0 and all.sum / all.count or -1,
-    validation_reward_timed = timed.count > 0 and timed.sum / timed.count or nil,
-    validation_turns = turns / math.max(1, count) }
+  return { validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
+    validation_reward_timed = metrics.mean(timed), validation_turns = metrics.mean(turns) or 0 }
 end
 
 --- Whether a stage has collapsed: two validations in a row below the base's, or an entropy above three times its first.
