@@ -9,6 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "host/log/plain_text.h"
 #include "host/modules/modules.h"
 #include "host/modules/workers.h"
 
@@ -34,7 +35,8 @@ bool read_exit(lua_State* L, Outcome& outcome) {
   if (given) {
     outcome.code = static_cast<int>(lua_tonumber(L, -2));
     const std::string prefix = outcome.code == 0 ? "" : "khost: ";
-    std::fprintf(outcome.code == 0 ? stdout : stderr, "%s%s\n", prefix.c_str(), lua_tostring(L, -1));
+    std::fprintf(outcome.code == 0 ? stdout : stderr, "%s%s\n", prefix.c_str(),
+                 plain_text(lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text").c_str());
   }
   lua_pop(L, 2);
   return given;
@@ -52,7 +54,8 @@ int on_end(lua_State* L) {
     // said already
   } else {
     outcome->code = 1;
-    std::fprintf(stderr, "khost: %s\n", lua_isstring(L, 3) ? lua_tostring(L, 3) : "the script failed");
+    std::fprintf(stderr, "khost: %s\n",
+                 plain_text(lua_isstring(L, 3) ? lua_tostring(L, 3) : "the script failed").c_str());
   }
   return 0;
 }
@@ -74,12 +77,6 @@ void push_sched(lua_State* L) {
 }
 
 }  // namespace
-
-std::string executable_dir() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : path.parent_path().string();
-}
 
 std::string find_root(const std::string& dir) {
   namespace fs = std::filesystem;
@@ -145,7 +142,8 @@ void Host::interrupt() {
   push_sched(L);
   lua_getfield(L, -1, "cancel_root");
   if (lua_pcall(L, 0, 0, 0) != 0) {
-    std::fprintf(stderr, "khost: %s\n", lua_tostring(L, -1));
+    std::fprintf(stderr, "khost: %s\n",
+                 plain_text(lua_isstring(L, -1) ? lua_tostring(L, -1) : "an error without a text").c_str());
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -226,7 +224,8 @@ int Host::run_script(const std::string& path, const std::vector<std::string>& ar
   const int status = lua_pcall(L, 1, 1, 0);
   vm_.end_run();
   if (status != 0) {
-    std::fprintf(stderr, "khost: %s\n", lua_isstring(L, -1) ? lua_tostring(L, -1) : "the script failed to load");
+    std::fprintf(stderr, "khost: %s\n",
+                 plain_text(lua_isstring(L, -1) ? lua_tostring(L, -1) : "the script failed to load").c_str());
     lua_pop(L, 1);
     return 2;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/executable.h"
 #include "host/base/result.h"
 #include "host/lua/task.h"
 #include "host/lua/vm.h"
@@ -63,6 +64,5 @@ inline Host& host_of(lua_State* L) {
 // Where khost's own files lie: KHOST_ROOT, else beside the executable's folder (build tree), else the
 // installation's share/khost.
 std::string find_root(const std::string& executable_dir);
-std::string executable_dir();
 
 }  // namespace khost

@@ -27,15 +27,11 @@ std::vector<std::string> command_names(const std::string& root) {
   return names;
 }
 
-void print_usage(std::FILE* to, const std::string& root) {
-  std::fprintf(to,
-               "usage: khost SCRIPT.lua [--preset NAME] [--set KEY=VALUE]...   run a recipe, for example\n"
-               "                                                           recipes/expert.lua\n"
-               "       khost COMMAND [arguments]                           COMMAND --help says more\n\ncommands:");
-  for (const std::string& name : command_names(root)) {
-    std::fprintf(to, " %s", name.c_str());
-  }
-  std::fprintf(to, "\n");
+constexpr const char* kUsage =
+    "usage: khost SCRIPT.lua | COMMAND [arguments]; khost --help lists commands and recipes\n";
+
+std::string command_path(const std::string& root, const std::string& name) {
+  return root + "/scripts/commands/" + name + ".lua";
 }
 
 // A script is looked for where the user stands first, then in khost's own folder.
@@ -58,12 +54,19 @@ void adopt_python(const std::string& root) {
 int run(const std::vector<std::string>& arguments) {
   khost::Host host({});
   adopt_python(host.root());
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
-    print_usage(arguments.empty() ? stderr : stdout, host.root());
-    return arguments.empty() ? 2 : 0;
+  if (arguments.empty()) {
+    std::fputs(kUsage, stderr);
+    return 2;
   }
-  const std::string& name = arguments[0];
-  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  std::string name = arguments[0];
+  std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (name == "help" && !rest.empty()) {  // of one command: it says so itself
+    name = rest[0];
+    rest = {"--help"};
+  }
+  if (name == "--help" || name == "-h") {
+    name = "help";
+  }
   if (name == "--version") {
     std::printf("khost %s\n", KHOST_VERSION);
     return 0;
@@ -78,12 +81,11 @@ int run(const std::vector<std::string>& arguments) {
   }
   const auto commands = command_names(host.root());
   if (std::find(commands.begin(), commands.end(), name) == commands.end()) {
-    std::fprintf(stderr, "khost: no command '%s'; did you mean '%s'?\n\n", name.c_str(),
-                 khost::nearest(name, commands).c_str());
-    print_usage(stderr, host.root());
+    std::fprintf(stderr, "khost: no command '%s'; did you mean '%s'?\n%s", name.c_str(),
+                 khost::nearest(name, commands).c_str(), kUsage);
     return 2;
   }
-  return host.run_script(host.root() + "/scripts/commands/" + name + ".lua", rest);
+  return host.run_script(command_path(host.root(), name), rest);
 }
 
 }  // namespace

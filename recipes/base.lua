@@ -1,5 +1,6 @@
 -- Makes the small base model that the CPU target ships with (scripts/policies/tiny): a tokenizer and a decoder,
--- supervised on answers of a teacher that errs on purpose, so that a fifth to two fifths of its first answers are right.
+-- supervised on answers of a teacher that errs on purpose, so that a fifth to two fifths of its first answers are
+-- right.
 --
 -- A departure from the paper, which begins with a model that can write kernels already. Without one, reinforcement has
 -- nothing to reinforce: every answer scores -1.
@@ -16,7 +17,8 @@ local sched = require "khost.sched"
 local OPTIONS = {
   { name = "--preset", kind = "text", default = "base", help = "numbers: recipes/presets/NAME.toml" },
   { name = "--set", kind = "list", help = "override a key: --set base.seed=2" },
-  { name = "--output", kind = "text", required = true, help = "folder for config.json, model.safetensors, tokenizer.json" },
+  { name = "--output", kind = "text", required = true,
+    help = "folder for config.json, model.safetensors, tokenizer.json" },
   { name = "--hash", kind = "flag", help = "print the hash of the corpus and the losses of 20 steps, and stop" },
 }
 local ABOUT = { name = "recipes/base.lua", summary = "makes the small base model" }

@@ -1,7 +1,8 @@
 -- The case studies as skill examples, judged under live weights: `khost recipes/case_studies.lua`. Beside each speed-up
 -- stand its floors on this card, from rates measured here: what reading inputs and weights and writing outputs once
--- takes at the bandwidth of a large copy, and what the reference's products take at the rate of a large torch.mm. Where a
--- wanted factor is out of reach, the binding floor shows it: `at most` is the speed-up of a kernel that reaches it.
+-- takes at the bandwidth of a large copy, and what the reference's products take at the rate of a large torch.mm.
+-- Where a wanted factor is out of reach, the binding floor shows it: `at most` is the speed-up of a kernel that reaches
+-- it.
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -20,8 +21,8 @@ local WANTED = { diag_matmul = 73, gemm_divide_sum = 24, basic_block = 3.59 }  -
 -- The fastest operands that keep the reference's significand, with sums in fp32: its products of matrices are fp32
 -- (24 bits), its convolutions TF32 (11 bits, as float16).
 local OPERANDS = { diag_matmul = "float32", gemm_divide_sum = "float32", basic_block = "float16" }
-local HEAD = { "task", "kernel", "eager", "torch.compile", "wanted", "bytes once", "products", "binds", "kernel's share of it",
-  "at most" }
+local HEAD = { "task", "kernel", "eager", "torch.compile", "wanted", "bytes once", "products", "binds",
+  "kernel's share of it", "at most" }
 
 local function files_of(folder)
   local files = { ["model_new.py"] = fs.read(folder .. "/model_new.py") }
@@ -43,7 +44,8 @@ local function products(name, profile)
   return flops / rate, ("%s, %s at %.0f TFLOP/s"):format(micros(flops / rate), OPERANDS[name], rate * 1e-12)
 end
 
--- The floor that binds. A kernel that is faster than the products does not compute them all: then bytes are what is left.
+-- The floor that binds. A kernel that is faster than the products does not compute them all: then bytes are what is
+-- left.
 local function binding(bytes_s, products_s, candidate_s)
   if products_s and candidate_s >= products_s and products_s > (bytes_s or 0) then return products_s, "products" end
   return bytes_s, products_s and candidate_s < products_s and "bytes (products left out)" or "bytes"
@@ -58,8 +60,8 @@ local function cells(name, verdict, profile)
   local products_s, text = products(name, profile)
   local floor, what = binding(bytes_s, products_s, times.candidate_s)
   return { name, micros(times.candidate_s), against "eager", against "compile",
-    WANTED[name] and ("%gx"):format(WANTED[name]) or "-", bytes_s and micros(bytes_s) or "-", text, floor and what or "-",
-    floor and ("%.0f %%"):format(100 * floor / times.candidate_s) or "-",
+    WANTED[name] and ("%gx"):format(WANTED[name]) or "-", bytes_s and micros(bytes_s) or "-", text,
+    floor and what or "-", floor and ("%.0f %%"):format(100 * floor / times.candidate_s) or "-",
     floor and times.compile_s and ("%.1fx"):format(times.compile_s / floor) or "-" }
 end
 

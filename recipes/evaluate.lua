@@ -1,8 +1,9 @@
--- Runs policies, or takes finished solutions, over a suite and prints the paper's table 1 by level and overall, fast_p and
--- effort; every task stands in a CSV and a JSON file. Policies play under the agent loop, and the best state of a
+-- Runs policies, or takes finished solutions, over a suite and prints the paper's table 1 by level and overall, fast_p
+-- and effort; every task stands in a CSV and a JSON file. Policies play under the agent loop, and the best state of a
 -- trajectory counts.
 
 local args = require "lib.args"
+local beneath = require "lib.beneath"
 local expert = require "policies.expert"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
@@ -27,9 +28,11 @@ local OPTIONS = {
   { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
   { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
   { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
-  { name = "--price", kind = "text", help = "of an endpoint: IN,OUT for a million tokens each; gives the cost of a task" },
+  { name = "--price", kind = "text",
+    help = "of an endpoint: IN,OUT for a million tokens each; gives the cost of a task" },
   { name = "--minutes", kind = "number", default = 30, help = "of a trajectory of an endpoint" },
-  { name = "--solutions", kind = "list", help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
+  { name = "--solutions", kind = "list",
+    help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
   { name = "--samples", kind = "number", default = 1, help = "trajectories a task; the best counts" },
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
@@ -111,10 +114,10 @@ local function with_tools(setting, task, index, options, known)
     return store:get("trajectories", known[index].id)
   end
   local skill = setting.run.config.machine.target == "cuda" and "cuda-kernel" or "cpp-kernel"
-  local record = search.episode({ run = store, judge = setting.run.judging, policy = setting.policy, task = { id = task.id,
-    name = task.name, source = task.source, graph = task.graph, skill = skill }, seconds = options.minutes * 60,
-    turns = setting.turns, seed = setting.run.seed, say = function() end, stage = setting.stage, step = setting.step },
-    index)
+  local record = search.episode({ run = store, judge = setting.run.judging, policy = setting.policy,
+    task = { id = task.id, name = task.name, source = task.source, graph = task.graph, skill = skill },
+    seconds = options.minutes * 60, turns = setting.turns, seed = setting.run.seed, say = function() end,
+    stage = setting.stage, step = setting.step }, index)
   assert(store:append("trajectories", record))
   return record
 end
@@ -150,9 +153,13 @@ local function solution_of(folder, task)
   for _, id in ipairs { task.id, task.name } do
     local place = folder .. "/" .. id
     if fs.exists(place) == "folder" then
-      return workspace.read(place)
+      local files, message = workspace.read(place)
+      return files or error(message, 0)
     end
-    local text = fs.read(place .. ".py")
+    local text, message = beneath.read(folder, id .. ".py")
+    if message then
+      error(message, 0)
+    end
     if text then
       return workspace.unfold(text)
     end

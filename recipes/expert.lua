@@ -144,7 +144,9 @@ local function run(list)
   print(score.text(drops.columns, drops.rows) .. "\n")
 
   local evaluated = record:stage("evaluate")
-  if evaluated and evaluated.status == "done" then args.misuse("--resume: this run is finished; `khost show` prints it") end
+  if evaluated and evaluated.status == "done" then
+    args.misuse("--resume: this run is finished; `khost show` prints it")
+  end
   record:begin_stage("evaluate")
   local schedule = rewards.schedule((scheme:get()))
   local rows, seen, refused = judge_all(record, process, tasks, c, schedule, scheme:hash())

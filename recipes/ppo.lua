@@ -1,6 +1,7 @@
--- PPO from nothing, whole: `khost recipes/ppo.lua`. A small model learns to repeat the last token of its prompt. The same
--- loop with a model folder, a task and reward of your own is all that reinforcement learning takes here. `--device cuda` runs
--- it on a card; started by torchrun or srun it is one rank of several, which share the episodes of every update.
+-- PPO from nothing, whole: `khost recipes/ppo.lua`. A small model learns to repeat the last token of its prompt.
+-- The same loop with a model folder, a task and reward of your own is all that reinforcement learning takes here.
+-- `--device cuda` runs it on a card; started by torchrun or srun it is one rank of several, which share the episodes of
+-- every update.
 local args = require "lib.args"
 local log = require "khost.log"
 local random = require "lib.random"

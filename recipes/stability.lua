@@ -1,5 +1,5 @@
--- What warm-up does for PPO, on a toy that a laptop trains: full, without rejection fine-tuning, without value pretraining,
--- and the full one with the sampler's own log-probs and sampling in bf16. Every seed is drawn.
+-- What warm-up does for PPO, on a toy that a laptop trains: full, without rejection fine-tuning, without value
+-- pretraining, and the full one with the sampler's own log-probs and sampling in bf16. Every seed is drawn.
 --
 -- Departures from the paper: the task (call a tool, read a secret from its answer, say it, stop soon), the model (two
 -- layers), lambda 1 for the critic, and rates that learn in minutes. It can show shapes, not sizes.
@@ -173,14 +173,14 @@ local function figure(metric, curves, variants)
   local function put(text, ...) parts[#parts + 1] = text:format(...) end
   put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d 196" font-family="sans-serif" font-size="11">',
     p.left + p.step * #variants)
-  put('<rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="16" font-size="13">%s over %d steps%s</text>', p.left,
-    svg.escape(metric), steps, LOWEST[metric] and (", %g where it is below"):format(LOWEST[metric]) or "")
+  put('<rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="16" font-size="13">%s over %d steps%s</text>',
+    p.left, svg.escape(metric), steps, LOWEST[metric] and (", %g where it is below"):format(LOWEST[metric]) or "")
   put('<text x="%d" y="%d" text-anchor="end">%.3g</text><text x="%d" y="%d" text-anchor="end">%.3g</text>', p.left - 4,
     p.top + 10, high, p.left - 4, p.top + p.height, low)
   for index, variant in ipairs(variants) do
     local left = p.left + p.step * (index - 1)
-    put('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#bbb"/><text x="%d" y="%d">%s</text>', left, p.top,
-      p.width, p.height, left, p.top + p.height + 15, svg.escape(TITLES[variant]))
+    put('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#bbb"/><text x="%d" y="%d">%s</text>', left,
+      p.top, p.width, p.height, left, p.top + p.height + 15, svg.escape(TITLES[variant]))
     for _, run in ipairs(curves) do
       local points = {}
       for step, point in ipairs(run.variant == variant and run.curve or {}) do

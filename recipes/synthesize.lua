@@ -1,5 +1,6 @@
--- Makes a suite of tasks: crawls the installed PyTorch for operators, stacks up to five, drops what teaches nothing with
--- a reason each, mends what answers without work pass, and writes task files, tasks.jsonl, quarantine.jsonl and tables.
+-- Makes a suite of tasks: crawls the installed PyTorch for operators, stacks up to five, drops what teaches nothing
+-- with a reason each, mends what answers without work pass, and writes task files, tasks.jsonl, quarantine.jsonl and
+-- tables.
 --
 --   ./khost recipes/synthesize.lua --set count=200
 --
@@ -16,14 +17,17 @@ local making = require "synthesis.making"
 local OPTIONS = {
   { name = "--count", kind = "number", default = 200, help = "tasks that are composed" },
   { name = "--output", kind = "text", help = "folder for the suite (default: suites/synthesized-COUNT-SEED)" },
-  { name = "--resume", kind = "flag", help = "go on with a suite that was begun; the same command without it does so too" },
+  { name = "--resume", kind = "flag",
+    help = "go on with a suite that was begun; the same command without it does so too" },
   { name = "--evaluation", kind = "list", help = "suite that no task may resemble; may be repeated" },
-  { name = "--composer", kind = "text", help = "URL of a chat completions server that composes, with /v1; else chance" },
+  { name = "--composer", kind = "text",
+    help = "URL of a chat completions server that composes, with /v1; else chance" },
   { name = "--model", kind = "text", help = "of that server" },
   { name = "--rubric", kind = "text", default = "rubrics.admission", help = "module that says what is kept" },
   { name = "--eager-ms", kind = "text", default = "1,100", help = "least and most eager time" },
   { name = "--similarity", kind = "number", default = 0.9, help = "most, to any evaluation task" },
-  { name = "--jobs", kind = "number", help = "tasks measured at once (default: 2; cuda: the cores but two, at most 14)" },
+  { name = "--jobs", kind = "number",
+    help = "tasks measured at once (default: 2; cuda: the cores but two, at most 14)" },
   { name = "--timeout", kind = "number", default = 120, help = "seconds of one stage of one task" },
   { name = "--target", kind = "text", default = "cpu", help = "cpu, or cuda: sizes and times for a GPU" },
   { name = "--no-compile", kind = "flag", help = "leave torch.compile out" },

@@ -235,6 +235,37 @@ Result<FileEntry> Folder::entry(const std::string& path) const {
   return entry_of(tidy.value(), info);
 }
 
+Result<std::vector<std::string>> Folder::list(const std::string& path) const {
+  const Result<std::string> tidy = tidy_path(path);
+  if (!tidy) {
+    return tidy.failure();
+  }
+  Result<Fd> fd = open_beneath(tidy.value(), O_RDONLY | O_DIRECTORY);
+  if (!fd) {
+    return fd.failure();
+  }
+  DIR* stream = fdopendir(fd->release());
+  if (stream == nullptr) {
+    return path_failure(path, errno);
+  }
+  const Defer close_stream([stream] { closedir(stream); });
+  std::vector<std::string> names;
+  while (const dirent* item = readdir(stream)) {
+    const std::string name = item->d_name;
+    struct stat info {};
+    if (name == "." || name == ".." || fstatat(dirfd(stream), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    const char* kind = S_ISDIR(info.st_mode)   ? "folder "
+                       : S_ISREG(info.st_mode) ? "file "
+                       : S_ISLNK(info.st_mode) ? "link "
+                                               : "other ";
+    names.push_back(kind + name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Result<std::vector<FileEntry>> Folder::files(const std::string& under, size_t most) const {
   const Result<std::string> top = tidy_path(under);
   if (!top) {

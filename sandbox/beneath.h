@@ -33,6 +33,8 @@ class Folder {
   Status make_folder(const std::string& path, std::optional<uid_t> owner) const;
   Status remove(const std::string& path) const;  // a file or an empty folder; a link itself, never its target
   Result<FileEntry> entry(const std::string& path) const;
+  // Names in the folder `path`, sorted, behind "file ", "folder ", "link " or "other " (a pipe, a device, a socket).
+  Result<std::vector<std::string>> list(const std::string& path) const;
   // Regular files below `under` ("" is all) by path, links left out; "limit" beyond `most`.
   Result<std::vector<FileEntry>> files(const std::string& under, size_t most) const;
 

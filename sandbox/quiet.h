@@ -1,7 +1,8 @@
-// Silence on the machine's cores while something is timed: whatever runs below this process (builds, recordings, sets in
-// the making) and, optionally, in jails of another process (the agents' shells) is stopped, and continued at the end.
-// Processes that stood already stay as they are. The process that is to be timed, what it started and its ancestors are
-// left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the processes concerned.
+// Silence on the machine's cores while something is timed: whatever runs below this process (builds, recordings, sets
+// in the making) and, optionally, in jails of another process (the agents' shells) is stopped, and continued at the
+// end. Processes that stood already stay as they are. The process that is to be timed, what it started and its
+// ancestors are left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the
+// processes concerned.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +17,8 @@ namespace khost::sandbox {
 
 class Quiet {
  public:
-  // `keep`: the process to be timed. `host`: a process whose jails (children that are bubblewrap) are stopped too, 0 for
-  // none.
+  // `keep`: the process to be timed. `host`: a process whose jails (children that are bubblewrap) are stopped too, 0
+  // for none.
   Quiet(pid_t keep, pid_t host);
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;

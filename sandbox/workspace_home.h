@@ -1,5 +1,5 @@
-// Where workspaces lie on the host: one folder per khost process, locked while it lives and removed when it ends; what a
-// killed one left is swept by the next.
+// Where workspaces lie on the host: one folder per khost process, locked while it lives and removed when it ends;
+// what a killed one left is swept by the next.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace khost::sandbox {
 
-// Gives this process a mount namespace of its own, where it may, so that the workspaces' file systems go with it even when
-// it is killed. What others mount is seen as before. To be called while there is one thread.
+// Gives this process a mount namespace of its own, where it may, so that the workspaces' file systems go with it even
+// when it is killed. What others mount is seen as before. To be called while there is one thread.
 void keep_mounts_private();
 
 // A new empty folder for one workspace, on a tmpfs of `bytes` and `most_files` where this process may mount one;

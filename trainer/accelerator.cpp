@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <stdexcept>
+
+#include "host/base/executable.h"
+#include "host/base/part.h"
 
 namespace khost::trainer {
 namespace {
@@ -14,20 +16,16 @@ constexpr const char* kLibrary = "libkhost_trainer_cuda.so";
 Accelerator* opened = nullptr;
 
 Result<Accelerator*> load() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string path = (program.parent_path() / kLibrary).string();
-  if (error || !std::filesystem::exists(path)) {
-    return Failure{"device cuda: " + path + " is not there: khost was built without a CUDA toolkit", "host"};
-  }
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return Failure{std::string("device cuda: ") + dlerror(), "host"};
+  const Result<void*> library =
+      load_part({"trainer-cuda", kLibrary,
+                 executable_dir() + "/" + kLibrary + " is not there: khost was built without a CUDA toolkit"});
+  if (!library) {
+    return Failure{"device cuda: " + library.failure().message, "host"};
   }
   using Make = Accelerator* (*)(std::string * why);
-  const auto make = reinterpret_cast<Make>(dlsym(library, "khost_trainer_accelerator"));
+  const auto make = reinterpret_cast<Make>(dlsym(*library, "khost_trainer_accelerator"));
   if (make == nullptr) {
-    return Failure{"device cuda: " + path + " is another version's", "host"};
+    return Failure{std::string("device cuda: ") + kLibrary + " is another version's", "host"};
   }
   std::string why;
   opened = make(&why);

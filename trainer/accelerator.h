@@ -64,8 +64,8 @@ class Accelerator {
   virtual at::Tensor swiglu(const at::Tensor& gate_up) = 0;
   virtual at::Tensor swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout) = 0;
 
-  // Joins heads [N, H, D] into rows [q | k | v], q and k turned by `direction` times their position's angle. Parts may be
-  // views of rows that are longer.
+  // Joins heads [N, H, D] into rows [q | k | v], q and k turned by `direction` times their position's angle.
+  // Parts may be views of rows that are longer.
   virtual at::Tensor rotate(const at::Tensor& q_NHD, const at::Tensor& k_NHD, const at::Tensor& v_NHD,
                             const at::Tensor& positions_N, const at::Tensor& cosine, const at::Tensor& sine,
                             float direction) = 0;

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "host/config/nearest.h"
+#include "host/log/plain_text.h"
 
 namespace khost {
 
@@ -68,13 +69,13 @@ std::string format_line(double time_s, Level level, const std::string& event, co
   std::string name = level_name(level);
   std::string line = std::string(clock) + " ";
   line += colour ? colours[static_cast<int>(level)] + name + "\033[0m" : name;
-  line += std::string(6 - name.size(), ' ') + event;
+  std::string text = event;
   bool first = true;
   for (const auto& [key, value] : fields.items()) {
-    line += (first ? "  " : " ") + key + "=" + field_text(value);
+    text += (first ? "  " : " ") + key + "=" + field_text(value);
     first = false;
   }
-  return line;
+  return line + std::string(6 - name.size(), ' ') + plain_text(text);
 }
 
 Log::Clock Log::wall_clock() {

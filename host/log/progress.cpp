@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "host/log/plain_text.h"
+
 namespace khost {
 
 namespace {
@@ -19,14 +21,14 @@ std::string number(double value) {
 
 std::string value_text(const Json& value) {
   if (value.is_string()) {
-    return value.get<std::string>();
+    return plain_text(value.get<std::string>());
   }
   if (value.is_number_float()) {
     char text[32];
     snprintf(text, sizeof text, "%.4g", value.get<double>());
     return text;
   }
-  return value.dump();
+  return plain_text(value.dump());
 }
 
 }  // namespace
@@ -82,7 +84,7 @@ void Progress::finished(Bar& bar, const std::string& line) {
 }
 
 Bar::Bar(std::shared_ptr<Progress> progress, std::string title, std::optional<int64_t> total)
-    : progress_(std::move(progress)), title_(std::move(title)), total_(total) {}
+    : progress_(std::move(progress)), title_(plain_text(title)), total_(total) {}
 
 Bar::~Bar() {
   finish();

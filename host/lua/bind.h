@@ -78,10 +78,10 @@ struct Caller<F, R (*)(A...)> {
     // Braces fix the order of evaluation: the first bad argument is the one reported.
     std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
     if constexpr (std::is_void_v<R>) {
-      F(std::get<I>(std::move(arguments))...);
+      F(std::move(std::get<I>(arguments))...);
       return 0;
     } else {
-      return push_all(L, F(std::get<I>(std::move(arguments))...));
+      return push_all(L, F(std::move(std::get<I>(arguments))...));
     }
   }
 };
@@ -99,10 +99,10 @@ struct Caller<F, R (*)(lua_State*, A...)> {
   static int run(lua_State* L, std::index_sequence<I...>) {
     std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
     if constexpr (std::is_void_v<R>) {
-      F(L, std::get<I>(std::move(arguments))...);
+      F(L, std::move(std::get<I>(arguments))...);
       return 0;
     } else {
-      return push_all(L, F(L, std::get<I>(std::move(arguments))...));
+      return push_all(L, F(L, std::move(std::get<I>(arguments))...));
     }
   }
 };

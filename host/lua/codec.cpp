@@ -1,5 +1,7 @@
 #include "host/lua/codec.h"
 
+#include "host/base/json.h"
+
 namespace khost::lua {
 namespace {
 

@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-#include "host/base/json.h"
+#include "host/base/json_fwd.h"
 #include "host/base/result.h"
 
 #include <lua.hpp>

@@ -185,7 +185,7 @@ struct Caller<F, void (*)(Resume<R>, A...)> {
   static int run(lua_State* L, std::index_sequence<I...>) {
     std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
     Suspension suspension(L);
-    F(Resume<R>(suspension.tasks, suspension.ticket), std::get<I>(std::move(arguments))...);
+    F(Resume<R>(suspension.tasks, suspension.ticket), std::move(std::get<I>(arguments))...);
     return suspension.yield(L);
   }
 };
@@ -202,7 +202,7 @@ struct Caller<F, void (*)(Resume<R>, lua_State*, A...)> {
   static int run(lua_State* L, std::index_sequence<I...>) {
     std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
     Suspension suspension(L);
-    F(Resume<R>(suspension.tasks, suspension.ticket), L, std::get<I>(std::move(arguments))...);
+    F(Resume<R>(suspension.tasks, suspension.ticket), L, std::move(std::get<I>(arguments))...);
     return suspension.yield(L);
   }
 };

@@ -14,7 +14,9 @@
 #include "host/base/hold.h"
 #include "host/base/sha256.h"
 #include "host/host.h"
+#include "host/log/plain_text.h"
 #include "host/modules/modules.h"
+#include "sandbox/beneath.h"
 
 namespace khost {
 
@@ -89,6 +91,40 @@ Result<std::vector<std::string>> list(std::string path) {
   return names;
 }
 
+// The folder itself may be reached by links, which its user chose; nothing below it is.
+Result<sandbox::Folder> folder_at(const std::string& path) {
+  std::error_code error;
+  const auto whole = stdfs::canonical(path, error);
+  if (error) {
+    return Failure{path + ": " + error.message(), "io"};
+  }
+  return sandbox::Folder::open(whole.string());
+}
+
+Failure beneath(const std::string& folder, const Failure& failure) {
+  return {folder + "/" + failure.message, failure.code};
+}
+
+// A file of a folder that a stranger filled.
+Result<std::string> read_beneath(std::string folder, std::string path, double most_bytes) {
+  Result<sandbox::Folder> open = folder_at(folder);
+  if (!open) {
+    return open.failure();
+  }
+  Result<std::string> text = open->read(path, static_cast<size_t>(most_bytes));
+  return text ? text : Result<std::string>(beneath(folder, text.failure()));
+}
+
+// What lies in a folder of a folder that a stranger filled: "file a.cpp", "folder b", "link c", "other d".
+Result<std::vector<std::string>> list_beneath(std::string folder, std::string path) {
+  Result<sandbox::Folder> open = folder_at(folder);
+  if (!open) {
+    return open.failure();
+  }
+  Result<std::vector<std::string>> names = open->list(path);
+  return names ? names : Result<std::vector<std::string>>(beneath(folder, names.failure()));
+}
+
 // "file", "folder", "other", or nil when there is nothing.
 std::optional<std::string> exists(std::string path) {
   std::error_code error;
@@ -155,7 +191,7 @@ std::string build_dir(lua_State* L) {
   return Host::of(L).build_dir();
 }
 void print_error(std::string text) {
-  std::fputs(text.c_str(), stderr);
+  std::fputs(plain_text(text).c_str(), stderr);
 }
 
 }  // namespace
@@ -163,11 +199,12 @@ void print_error(std::string text) {
 void open_fs(lua_State* L) {
   lua::add_class<Hold>(L, {lua::def<release>("release")});
   lua_newtable(L);
-  lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"), lua::def<exists>("exists"),
-               lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
-               lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
-               lua::def<sha256>("sha256"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
-               lua::def<print_error>("eprint")});
+  lua::add(L,
+           {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"), lua::def<exists>("exists"),
+            lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
+            lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
+            lua::def<read_beneath>("read_beneath"), lua::def<list_beneath>("list_beneath"), lua::def<sha256>("sha256"),
+            lua::def<root>("root"), lua::def<build_dir>("build_dir"), lua::def<print_error>("eprint")});
 }
 
 }  // namespace khost::modules

@@ -1,6 +1,6 @@
-// khost.http: requests to servers that others run (scripts/meta/khost.http.lua). Each works on a thread of its own while
-// its task waits; connections are kept for later requests. Redirects are not followed: they would carry the caller's
-// credentials to a host that it did not name.
+// khost.http: requests to servers that others run (scripts/meta/khost.http.lua). Each works on a thread of its own
+// while its task waits; connections are kept for later requests. Redirects are not followed: they would carry the
+// caller's credentials to a host that it did not name.
 #include <curl/curl.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // khost.json: text to plain data and back.
+#include "host/base/json.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
 

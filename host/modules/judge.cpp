@@ -3,9 +3,7 @@
 #include <boost/asio/readable_pipe.hpp>
 #include <boost/asio/writable_pipe.hpp>
 #include <boost/asio/write.hpp>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,12 +13,12 @@
 #include <map>
 #include <thread>
 
+#include "host/base/json.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
+#include "host/process.h"
 #include "sandbox/judge/verdict/words.h"
 #include "sandbox/quiet.h"
-
-extern char** environ;
 
 namespace khost::modules {
 namespace {
@@ -100,15 +98,6 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
 
  private:
   Status start() {
-    int to[2];
-    int from[2];
-    if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) {
-      return Failure{std::string("pipe2: ") + std::strerror(errno), "io"};
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     const std::string program = host_.build_dir() + "/khost-judge";
     const std::vector<std::string> words = {program,
                                             "--python",
@@ -127,23 +116,13 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
                                             std::to_string(options_.limits.processes),
                                             "--tmp-mb",
                                             std::to_string(options_.limits.tmp_mb)};
-    std::vector<char*> argv;
-    for (const std::string& word : words) {
-      argv.push_back(const_cast<char*>(word.c_str()));
+    Result<TalkingProgram> judge = start_talking(words);
+    if (!judge) {
+      return judge.failure();
     }
-    argv.push_back(nullptr);
-    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(to[0]);
-    ::close(from[1]);
-    if (error != 0) {
-      pid_ = 0;
-      ::close(to[1]);
-      ::close(from[0]);
-      return Failure{"start " + program + ": " + std::strerror(error), "io"};
-    }
-    out_.assign(to[1]);
-    in_.assign(from[0]);
+    pid_ = judge->pid;
+    out_.assign(judge->to);
+    in_.assign(judge->from);
     read_next();
     return ok();
   }

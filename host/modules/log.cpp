@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "host/log/plain_text.h"
 #include "host/lua/bind.h"
 #include "host/modules/modules.h"
 
@@ -68,7 +69,7 @@ void metric(std::string name, double value, int64_t step) {
 
 void print(std::string text) {
   fflush(stdout);
-  process_terminal()->line_to(1, text);
+  process_terminal()->line_to(1, plain_text(text));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "host/host.h"
 #include "host/modules/modules.h"
+#include "host/process.h"
 
 namespace khost {
 

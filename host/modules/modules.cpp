@@ -1,5 +1,8 @@
 #include "host/modules/modules.h"
 
+#include <dlfcn.h>
+
+#include "host/base/part.h"
 #include "host/host.h"
 
 namespace khost::modules {
@@ -11,6 +14,30 @@ int opener(lua_State* L) {
     Open(L);
     return 1;
   });
+}
+
+// The two modules of the trainer stand in its library, which either of them loads. The message is that of a module that
+// no build has (host/lua/vm.cpp).
+void open_of_trainer(lua_State* L, const char* module, const char* function) {
+  const Result<void*> library =
+      load_part({"trainer", "libkhost_trainer.so",
+                 std::string("module '") + module + "' is not part of this build: it has no trainer"});
+  if (!library) {
+    throw std::runtime_error(library.failure().message);
+  }
+  auto* const open = reinterpret_cast<void (*)(lua_State*)>(dlsym(*library, function));
+  if (open == nullptr) {
+    throw std::runtime_error(std::string("libkhost_trainer.so has no ") + function);
+  }
+  open(L);
+}
+
+void open_trainer(lua_State* L) {
+  open_of_trainer(L, "khost.trainer", "khost_open_trainer");
+}
+
+void open_policy(lua_State* L) {
+  open_of_trainer(L, "khost.policy", "khost_open_policy");
 }
 
 }  // namespace
@@ -31,10 +58,8 @@ void register_all(lua::Vm& vm) {
   vm.preload("khost.profiler", opener<open_profiler>);
   vm.preload("khost.http", opener<open_http>);
   vm.preload("khost.terminal", opener<open_terminal>);
-#ifdef KHOST_WITH_TRAINER
   vm.preload("khost.trainer", opener<open_trainer>);
   vm.preload("khost.policy", opener<open_policy>);
-#endif
 }
 
 void finish_in_lua(lua_State* L, const char* file) {

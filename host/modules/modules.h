@@ -25,10 +25,12 @@ void open_judge(lua_State* L);
 void open_profiler(lua_State* L);
 void open_http(lua_State* L);
 void open_terminal(lua_State* L);
-void open_trainer(lua_State* L);
-void open_policy(lua_State* L);
 
-// Makes all modules of this build known to require.
+// The same for khost.trainer and khost.policy, in the trainer's library and found there by name (dlsym).
+extern "C" void khost_open_trainer(lua_State* L);
+extern "C" void khost_open_policy(lua_State* L);
+
+// Makes all modules known to require.
 void register_all(lua::Vm& vm);
 
 // Runs host/modules/<file> with the table on top of the stack and replaces it by what the file returns: the

@@ -351,7 +351,7 @@ void add_policy_classes(lua_State* L) {
 
 namespace khost::modules {
 
-void open_policy(lua_State* L) {
+void khost_open_policy(lua_State* L) {
   lua::add_policy_classes(L);
   lua_newtable(L);
   lua::add(L, {lua::def<lua::open>("open")});

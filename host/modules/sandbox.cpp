@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/json.h"
 #include "host/host.h"
 #include "host/lua/bind.h"
 #include "host/lua/task.h"

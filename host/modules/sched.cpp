@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "host/base/json.h"
 #include "host/base/sha256.h"
 #include "host/host.h"
 #include "host/modules/modules.h"

@@ -86,7 +86,7 @@ return function(sched, core)
         end
       end
       if not winner then native.park() end
-      for i, task in ipairs(runners) do
+      for _, task in ipairs(runners) do
         if task.status_ == "running" then task.waiters = { caller } end
       end
     end

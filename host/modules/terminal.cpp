@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "host/host.h"
+#include "host/log/plain_text.h"
 #include "host/lua/bind.h"
 #include "host/lua/task.h"
 #include "host/modules/modules.h"
@@ -60,12 +61,16 @@ void page(lua::Resume<bool> done, std::string text) {
   });
 }
 
+std::string plain(std::string text) {
+  return plain_text(text);
+}
+
 }  // namespace
 
 void open_terminal(lua_State* L) {
   lua_newtable(L);
   lua::add(L, {lua::def<interactive>("interactive"), lua::def<colour>("colour"), lua::def<width>("width"),
-               lua::def<page>("page")});
+               lua::def<page>("page"), lua::def<plain>("plain")});
 }
 
 }  // namespace khost::modules

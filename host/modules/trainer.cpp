@@ -224,7 +224,7 @@ void add_trainer(lua_State* L) {
 
 namespace khost::modules {
 
-void open_trainer(lua_State* L) {
+void khost_open_trainer(lua_State* L) {
   lua::add_trainer(L);
 }
 

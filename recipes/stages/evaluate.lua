@@ -88,8 +88,8 @@ local function evaluate_policy(run, entry, step, result)
       row.agent = pass_rate(agent)
     end
     local timed = play_all(run, policy, run:tasks("test"), { stage = "evaluate", step = step + 2,
-      turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true, answer_tokens = c.answer_tokens,
-      what = "test, timed" })
+      turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true,
+      answer_tokens = c.answer_tokens, what = "test, timed" })
     row.reward = mean_reward(timed)
     result.table1[#result.table1 + 1] = score.row(entry.name, score.table1(verdicts_of(timed)))
   end
@@ -106,7 +106,8 @@ function stage.execute(run)
   for index, entry in ipairs(policies_of(run)) do
     local row = evaluate_policy(run, entry, index * 10, result)
     by_name[entry.name] = row
-    rows[index] = { row.name, tostring(row.samples), number(row.single), number(row.agent), number(row.reward, "%+.2f") }
+    rows[index] = { row.name, tostring(row.samples), number(row.single), number(row.agent),
+      number(row.reward, "%+.2f") }
   end
   local gain = by_name.agentic.single - by_name.base.single
   return { base_pass = by_name.base.single, after_pass = by_name.agentic.single, gain = gain, tables = {

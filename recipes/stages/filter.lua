@@ -2,7 +2,8 @@
 -- and do not resemble an evaluation task; every dropped one has a named reason. Then shows for each family that a
 -- kernel can earn rewards 1, 2 and 3, or drops the family.
 --
--- Eager comes first and torch.compile last, since compiling costs seconds: the witnesses are the first that are compiled.
+-- Eager comes first and torch.compile last, since compiling costs seconds: the witnesses are the first that are
+-- compiled.
 
 local expert = require "policies.expert"
 local filter = require "synthesis.filter"

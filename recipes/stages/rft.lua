@@ -29,8 +29,8 @@ local function reason_table(by_reason)
   return { title = "Dropped trajectories", columns = { "reason", "count", "by reward" }, rows = rows }
 end
 
--- Only answers that nothing was wrong with are imitated: what a wrong one was followed by may be worth learning, the wrong
--- one is not. The paper trains on whole trajectories; `rft.answers = "all"` does.
+-- Only answers that nothing was wrong with are imitated: what a wrong one was followed by may be worth learning, the
+-- wrong one is not. The paper trains on whole trajectories; `rft.answers = "all"` does.
 local function good_answers(episode)
   local mask, turn, inside = {}, 0, false
   for at, bit in ipairs(episode.mask) do

@@ -1,6 +1,6 @@
 -- Composes tasks for all sets: training and test (timed); drill, validation and held-out (verified only). A drill is
--- trained on too: it is small, so that its verdict costs a tenth of a timed one, and its rewards are -1 and 1. Training,
--- validation and evaluation share no chain of operators.
+-- trained on too: it is small, so that its verdict costs a tenth of a timed one, and its rewards are -1 and 1.
+-- Training, validation and evaluation share no chain of operators.
 --
 -- Departures from the paper: operators come from a table instead of a crawl, composition is random instead of asked of
 -- a model, transformers operators are left out.
@@ -58,9 +58,9 @@ function stage.execute(run)
       elseif kind.set == "test" then
         profiles[#profiles + 1] = similarity.profile(task.source)
       end
-      assert(run.store:put("tasks", id, { name = task.name, split = kind.split, status = "composed", source = task.source,
-        family = task.family, chain = task.chain, depth = task.depth, timed = kind.timed, similarity = alike,
-        order = index }))
+      assert(run.store:put("tasks", id, { name = task.name, split = kind.split, status = "composed",
+        source = task.source, family = task.family, chain = task.chain, depth = task.depth, timed = kind.timed,
+        similarity = alike, order = index }))
       count[kind.split] = (count[kind.split] or 0) + 1
       depths[task.depth] = (depths[task.depth] or 0) + 1
     end

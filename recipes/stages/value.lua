@@ -1,7 +1,7 @@
 -- Value pretraining: the critic learns the outcome of collected trajectories. A quarter of them only measures.
 --
--- The explained variance is printed against Monte-Carlo returns, before and after, whatever it is: against lambda-returns
--- a critic that knows nothing scores high.
+-- The explained variance is printed against Monte-Carlo returns, before and after, whatever it is:
+-- against lambda-returns a critic that knows nothing scores high.
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"

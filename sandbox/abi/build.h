@@ -6,8 +6,8 @@
 // Flags. cpu: g++ -O3 -march=native -std=c++20 -fopenmp -fno-math-errno. -fno-math-errno lets sqrt and its
 // kind become instructions, as in PyTorch's own kernels; contraction into fused multiply-adds is left as the
 // compiler has it (on), like in PyTorch; nothing that changes results further (-ffast-math) is set, a kernel
-// may ask for it by pragma. cuda: nvcc -O3 -std=c++20 for the one architecture, with the shared CUDA runtime, since the static
-// one asks for dlopen.
+// may ask for it by pragma. cuda: nvcc -O3 -std=c++20 for the one architecture, with the shared CUDA runtime, since the
+// static one asks for dlopen.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What the builds of a candidate's files share: which compiler, how its words are shortened, and how what it left is taken
-// out of a jail. Any thread.
+// What the builds of a candidate's files share: which compiler, how its words are shortened, and how what it left is
+// taken out of a jail. Any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,79 +1,15 @@
 #include "sandbox/abi/derive.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
+
+#include "sandbox/abi/argument_names.h"
 
 namespace khost::sandbox {
 namespace {
 
 Failure bad(const std::string& what) {
   return {"plan: " + what, "bad_input"};
-}
-
-bool word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
-
-// Comments, literals and preprocessor lines become blanks, so that brackets and commas can be counted.
-std::string code_only(const std::string& source) {
-  std::string out = source;
-  const auto blank = [&](std::size_t from, std::size_t to) {
-    for (std::size_t k = from; k < std::min(to, out.size()); k++) {
-      out[k] = out[k] == '\n' ? '\n' : ' ';
-    }
-  };
-  for (std::size_t i = 0; i < out.size(); i++) {
-    if (source.compare(i, 2, "//") == 0 || source[i] == '#') {
-      std::size_t end = source.find('\n', i);
-      while (source[i] == '#' && end != std::string::npos && end > 0 && source[end - 1] == '\\') {
-        end = source.find('\n', end + 1);
-      }
-      end = std::min(end, source.size());
-      blank(i, end);
-      i = end;
-    } else if (source.compare(i, 2, "/*") == 0) {
-      const std::size_t end = std::min(source.find("*/", i + 2), source.size());
-      blank(i, end + 2);
-      i = end + 1;
-    } else if (source[i] == '"' || (source[i] == '\'' && (i == 0 || !word(source[i - 1])))) {
-      std::size_t end = i + 1;
-      while (end < source.size() && source[end] != source[i] && source[end] != '\n') {
-        end += source[end] == '\\' ? 2 : 1;
-      }
-      blank(i, end + 1);
-      i = end;
-    }
-  }
-  return out;
-}
-
-// Splits at commas outside brackets.
-std::vector<std::string> split_arguments(const std::string& text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (const char c : text) {
-    depth += std::string_view("(<[{").find(c) != std::string_view::npos ? 1 : 0;
-    depth -= std::string_view(")>]}").find(c) != std::string_view::npos ? 1 : 0;
-    if (c == ',' && depth == 0) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-std::string last_word(const std::string& text) {
-  std::size_t end = text.size();
-  while (end > 0 && !word(text[end - 1])) {
-    end--;
-  }
-  std::size_t begin = end;
-  while (begin > 0 && word(text[begin - 1])) {
-    begin--;
-  }
-  return text.substr(begin, end - begin);
 }
 
 std::string underscored(std::string name) {
@@ -209,52 +145,24 @@ Json contiguous_tree(const Json& node, std::vector<std::size_t>& bytes) {
 
 }  // namespace
 
-Result<std::vector<std::string>> argument_names(const std::string& source, const std::string& symbol) {
-  const std::string code = code_only(source);
-  for (std::size_t at = code.find(symbol); at != std::string::npos; at = code.find(symbol, at + 1)) {
-    std::size_t open = at + symbol.size();
-    if ((at > 0 && word(code[at - 1])) || (open < code.size() && word(code[open]))) {
-      continue;
-    }
-    while (open < code.size() && std::isspace(static_cast<unsigned char>(code[open]))) {
-      open++;
-    }
-    if (open >= code.size() || code[open] != '(' || last_word(code.substr(0, at)) != "int") {
-      continue;
-    }
-    int depth = 0;
-    std::size_t close = open;
-    for (; close < code.size(); close++) {
-      depth += code[close] == '(' ? 1 : code[close] == ')' ? -1 : 0;
-      if (depth == 0) {
-        break;
-      }
-    }
-    std::vector<std::string> names;
-    for (const std::string& part : split_arguments(code.substr(open + 1, close - open - 1))) {
-      names.push_back(last_word(part.substr(0, part.find('='))));
-    }
-    if (names.size() == 1 && (names[0].empty() || names[0] == "void")) {
-      names.clear();
-    }
-    return names;
-  }
-  return bad("no 'int " + symbol + "(…)' in the kernel file; write it without macros, or write model_new.py");
-}
-
 Result<Plan> derive_plan(const DeriveRequest& request) {
   Result<std::vector<SignatureArgument>> signature = parse_signature(request.signature);
-  Result<std::vector<std::string>> names = argument_names(request.source, request.symbol);
-  if (!signature || !names) {
-    return signature ? names.failure() : signature.failure();
+  if (!signature) {
+    return signature.failure();
   }
-  if (names->size() != signature->size()) {
-    return bad("the arguments of '" + request.symbol + "' cannot be told apart; write model_new.py");
+  Result<std::vector<std::string>> names = argument_names(request.sources, request.symbol, signature->size());
+  if (!names) {
+    return names.failure();
   }
   Plan plan;
   Launch launch{request.symbol, {}};
   Deriver deriver(request);
   for (std::size_t i = 0; i < names->size(); i++) {
+    const char role = (*signature)[i].role;
+    if ((*names)[i].empty() && (role == 'r' || role == 's')) {
+      return bad("argument " + std::to_string(i + 1) + " of '" + request.symbol +
+                 "' has no name in its definition; name it, or write model_new.py");
+    }
     Result<PlanArgument> argument = deriver.argument((*signature)[i], (*names)[i]);
     if (!argument) {
       return argument.failure();

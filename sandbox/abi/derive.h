@@ -3,9 +3,10 @@
 //
 //   read pointers     the forward argument or state-dict entry of that name (dots are underscores)
 //   written pointers  the outputs, in order
-//   n, numel          elements of the first output;   rows, cols   of the first input: all but the last size,
-//   the last other scalars     the scalar argument of forward of that name workspace kDerivedWorkspaceBytes
-//   of scratch memory
+//   n, numel          elements of the first output
+//   rows, cols        of the first input: all but the last size, the last
+//   other scalars     the scalar argument of forward of that name
+//   workspace         kDerivedWorkspaceBytes of scratch memory
 #pragma once
 
 #include <string>
@@ -19,11 +20,8 @@ namespace khost::sandbox {
 
 inline constexpr std::size_t kDerivedWorkspaceBytes = std::size_t{64} << 20;  // pages that nobody touches cost nothing
 
-// Names of the arguments of `int symbol(…)` in C++ source; bad_input when it is not found or cannot be read.
-Result<std::vector<std::string>> argument_names(const std::string& source, const std::string& symbol);
-
 struct DeriveRequest {
-  std::string source;  // of the one kernel file
+  std::vector<std::string> sources;  // of the one kernel file, then headers beside it
   std::string symbol;
   std::string signature;
   const Manifest& inputs;

@@ -1,10 +1,10 @@
 // Builds the extension of a candidate in Python (torch headers, pybind11) inside a jail, and keeps it by content. What
 // costs is reading torch's headers, ten seconds a file. So the sources are compiled against headers of ours first
-// (extension/light), which have what most extensions use of torch and of pybind11, by way of the interpreter. What needs
-// more is compiled with torch's own: sources in C++ take those precompiled. Objects of sources in C++ are kept one by one,
-// so that a change in a .cu compiles that file alone. Host code is compiled without optimisation (an order of magnitude less work for
-// bindings, and a call's time is the device's); device code with -O3. build_extension() blocks and may run on several
-// threads and in several processes over one cache folder.
+// (extension/light), which have what most extensions use of torch and of pybind11, by way of the interpreter.
+// What needs more is compiled with torch's own: sources in C++ take those precompiled. Objects of sources in C++ are
+// kept one by one, so that a change in a .cu compiles that file alone. Host code is compiled without optimisation (an
+// order of magnitude less work for bindings, and a call's time is the device's); device code with -O3.
+// build_extension() blocks and may run on several threads and in several processes over one cache folder.
 #pragma once
 
 #include <map>

@@ -147,6 +147,23 @@ std::int64_t TensorLeaf::count() const {
   return result;
 }
 
+std::string strides_note(const Manifest& manifest) {
+  std::string note;
+  for (const TensorLeaf& leaf : manifest.tensors) {
+    std::int64_t step = 1;
+    bool dense = true;
+    for (std::size_t i = leaf.size.size(); i-- > 0;) {
+      dense = dense && (leaf.size[i] <= 1 || leaf.stride[i] == step);
+      step *= leaf.size[i];
+    }
+    if (!dense && step > 0) {
+      note += (note.empty() ? "" : "; ") + (leaf.name.empty() ? leaf.path : leaf.name) + " (size " +
+              Json(leaf.size).dump() + ", stride " + Json(leaf.stride).dump() + ") is not contiguous";
+    }
+  }
+  return note;
+}
+
 std::size_t dtype_bytes(const std::string& dtype) {
   static const std::map<std::string, std::size_t> sizes = {
       {"float32", 4}, {"float64", 8},   {"float16", 2},     {"bfloat16", 2},  {"bool", 1},          {"int8", 1},

@@ -4,8 +4,7 @@
 // thread.
 //
 //   {"launches": [{"symbol": "scale", "arguments": [
-//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region,
-//      byte offset
+//      {"role": "r", "slot": "input", "index": 0, "offset": 0},    pointer: storage `index` of the region, byte offset
 //      {"role": "w", "slot": "output", "index": 0, "offset": 0},
 //      {"role": "r", "slot": "null"},                              a pointer that is None in model_new.py
 //      {"role": "s", "dtype": "l", "value": 1024},

@@ -4,9 +4,9 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 
+#include "host/base/executable.h"
 #include "sandbox/jail/fd.h"
 #include "sandbox/jail/jail.h"
 #include "sandbox/jail/output_cut.h"
@@ -136,8 +136,7 @@ Status jail_available() {
 }
 
 std::string self_directory() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+  return executable_dir();
 }
 
 }  // namespace khost::sandbox

@@ -1,5 +1,7 @@
 // Starts a program from a thread that never ends. bubblewrap's --die-with-parent means the parent THREAD: started
 // from a pool's thread, a jail would die with that thread. Any thread may call; calls are served one after another.
+// Boost.Process, which starts khost's own programs (host/process.h), can do neither this nor close all other
+// descriptors without a race, so this is posix_spawn by hand.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Work begun for who will need it later, in a thread of its own. What fails there is met again by who needs it, who says
-// so.
+// Work begun for who will need it later, in a thread of its own. What fails there is met again by who needs it, who
+// says so.
 #pragma once
 
 #include <exception>

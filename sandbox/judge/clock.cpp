@@ -49,8 +49,8 @@ double queue_s(pid_t pid) {
   return total;
 }
 
-// Processor time of all threads of a process, living and dead. Exact for one that stands; a running thread adds its share
-// at the next tick or when it sleeps.
+// Processor time of all threads of a process, living and dead. Exact for one that stands; a running thread adds its
+// share at the next tick or when it sleeps.
 std::optional<double> processor_s(pid_t pid) {
   clockid_t clock;
   timespec used{};
@@ -68,9 +68,9 @@ bool stands(const std::string& thread) {
   return end == std::string::npos || end + 2 >= line.size() || strchr("TtZX", line[end + 2]) != nullptr;
 }
 
-// Whether a stopped thread has left its core. It is shown as stopped a moment before, and where a hypervisor takes the core
-// away in that moment it is charged for the pause later, as if it had run. The kernel answers this question only of a thread
-// that is off its core; true where it may not be asked.
+// Whether a stopped thread has left its core. It is shown as stopped a moment before, and where a hypervisor takes the
+// core away in that moment it is charged for the pause later, as if it had run. The kernel answers this question only
+// of a thread that is off its core; true where it may not be asked.
 bool off_core(const std::string& thread) {
   std::ifstream file(thread + "/syscall");
   std::string line;
@@ -223,6 +223,9 @@ int core_count() {
 
 int subject_core() {
   return core_count() > 1 ? 1 : 0;
+}
+int judge_core() {
+  return own_cores().empty() ? 0 : own_cores().front();
 }
 int subject_cores(int threads) {
   return std::max(1, std::min(threads, core_count() - 1));

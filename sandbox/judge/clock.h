@@ -2,9 +2,9 @@
 // state and poisons the outputs; the thaw is t0, the acknowledgement t1, then it is frozen again and stands before
 // anything is read. The judge sleeps in futex(2) and never spins. One thread at a time.
 //
-// A stop can be put off by whoever wants to work on behind his acknowledgement (SIGCONT to itself, an idle main thread),
-// and a stopped process can be woken by a signal that it ordered before. So the time that it still used after t1 is part
-// of the window's result, and a window does not open on a process that used any while it was to stand.
+// A stop can be put off by whoever wants to work on behind his acknowledgement (SIGCONT to itself, an idle main
+// thread), and a stopped process can be woken by a signal that it ordered before. So the time that it still used after
+// t1 is part of the window's result, and a window does not open on a process that used any while it was to stand.
 #pragma once
 
 #include <sys/types.h>
@@ -80,10 +80,11 @@ void pin_thread(int core);  // the calling one
 int core_count();
 // Where subjects run: all cores but the first, as many as they have threads; the only one where there is one.
 int subject_core();
+int judge_core();  // the system's number of the one that is left to the judge
 int subject_cores(int threads);
 
-// Keeps the threads of this process off the cores of a subject for as long as it lives, and lets the calling one go before
-// those of other programs where that is allowed.
+// Keeps the threads of this process off the cores of a subject for as long as it lives, and lets the calling one go
+// before those of other programs where that is allowed.
 class OffTheCores {
  public:
   OffTheCores(int first_core, int cores);

@@ -49,8 +49,8 @@ struct Evaluation::Exclusive {
   Steady::time_point begin;
 };
 
-// One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What was
-// wrong is looked into when the machine is everybody's again: that may take the reference.
+// One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What
+// was wrong is looked into when the machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const std::vector<std::size_t> order =
       purpose_ == Purpose::verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
@@ -160,8 +160,8 @@ bool Evaluation::settled(const std::string& kind) const {
          (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostUnsteady));
 }
 
-// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it does
-// not compile) is remembered.
+// False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
+// does not compile) is remembered.
 bool Evaluation::measure_baseline(const std::string& kind) {
   const auto known = session_->baselines.find(kind);
   const int tries = known == session_->baselines.end() ? 0 : known->second.tries;

@@ -3,8 +3,8 @@
 //   khost-judge --python PYTHON --root DIR --lease FILE [--jobs N] [--host PID]
 //               [--memory-mb N] [--processes N] [--tmp-mb N]
 //
-// --host: the process whose jails (its agents' shells) stand still while something is timed. The last three: limits of a
-// candidate's process.
+// --host: the process whose jails (its agents' shells) stand still while something is timed. The last three:
+// limits of a candidate's process.
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -3,16 +3,12 @@
 #include <cmath>
 #include <ostream>
 #include <sstream>
-
-#include "sandbox/judge/elements.h"
+#include <utility>
 
 namespace khost::judge {
 namespace {
 
 using sandbox::Manifest;
-using sandbox::TensorLeaf;
-
-constexpr std::size_t kMostNamed = 4;
 
 void write_list(std::ostream& out, const std::vector<std::int64_t>& values) {
   out << "[";
@@ -41,15 +37,6 @@ void write_count(std::ostream& out, const Mismatch& mismatch) {
   }
 }
 
-bool expanded(const TensorLeaf& leaf) {
-  for (std::size_t d = 0; d < leaf.size.size(); d++) {
-    if (leaf.size[d] > 1 && leaf.stride[d] == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string Mismatch::text() const {
@@ -75,27 +62,12 @@ std::string Mismatch::report() const {
 }
 
 std::string strided_tensors(const Manifest& inputs, const Manifest& state) {
-  std::ostringstream out;
-  std::size_t found = 0;
-  const auto look = [&](const Manifest& manifest, const char* what) {
-    for (const TensorLeaf& leaf : manifest.tensors) {
-      if (leaf.count() == 0 || dense(leaf) || ++found > kMostNamed) {
-        continue;
-      }
-      out << (found == 1 ? "not dense in row-major order: " : "; ") << what << " "
-          << (leaf.name.empty() ? leaf.path : leaf.name) << ", size ";
-      write_list(out, leaf.size);
-      out << ", stride ";
-      write_list(out, leaf.stride);
-      out << (expanded(leaf) ? " (expanded: its elements share memory)" : "");
-    }
-  };
-  look(inputs, "input");
-  look(state, "state");
-  if (found > kMostNamed) {
-    out << "; and " << found - kMostNamed << " more";
+  std::string text;
+  for (const auto& [what, manifest] : {std::pair("inputs", &inputs), std::pair("state", &state)}) {
+    const std::string note = sandbox::strides_note(*manifest);
+    text += note.empty() ? "" : std::string(text.empty() ? "" : "; ") + what + ": " + note;
   }
-  return out.str();
+  return text;
 }
 
 std::string text_of(const Mismatch& mismatch, const Manifest& inputs, const Manifest& state) {

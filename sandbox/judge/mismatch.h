@@ -25,11 +25,11 @@ struct Mismatch {
   std::string report() const;  // several, for whoever wrote the kernel
 };
 
-// The tensors among inputs and state that do not lie densely in row-major order, with their sizes and strides, as a sentence;
-// empty when all do. A kernel that reads such a tensor as dense is wrong, and its author wants to be told.
+// Which inputs and weights are not contiguous, in a line; empty when all are.
 std::string strided_tensors(const sandbox::Manifest& inputs, const sandbox::Manifest& state);
 
-// The mismatch in one line, and behind it which tensors are strided.
+// The mismatch in one line, and behind it which tensors are not contiguous: a kernel that reads such a tensor as dense is
+// wrong, and its author wants to be told.
 std::string text_of(const Mismatch& mismatch, const sandbox::Manifest& inputs, const sandbox::Manifest& state);
 
 }  // namespace khost::judge

@@ -41,20 +41,18 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
 }
 
 Result<sandbox::Plan> derive(const PlanRequest& request) {
-  std::string source;
+  std::vector<std::string> sources;
   int kernels = 0;
   for (const auto& [path, text] : request.files) {
-    if (is_source(path)) {
-      source = text;
-      kernels++;
-    }
+    sources.insert(is_source(path) ? sources.begin() : sources.end(), text);
+    kernels += is_source(path) ? 1 : 0;
   }
   if (kernels != 1 || request.built.signatures.size() != 1) {
     return Failure{"without model_new.py there is one kernel file with one exported launcher", "bad_input"};
   }
   const auto& [symbol, signature] = *request.built.signatures.begin();
   const Layouts& layouts = request.session.layouts();
-  return sandbox::derive_plan({source, symbol, signature, layouts.inputs, layouts.state, layouts.outputs});
+  return sandbox::derive_plan({std::move(sources), symbol, signature, layouts.inputs, layouts.state, layouts.outputs});
 }
 
 }  // namespace

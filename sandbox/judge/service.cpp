@@ -6,9 +6,6 @@
 #include "sandbox/judge/aside.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
-#ifdef KHOST_WITH_CUDA
-#include "sandbox/judge/cuda/gpu.h"
-#endif
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/subject.h"
 
@@ -142,7 +139,8 @@ Result<Json> Service::handle(const Json& request) {
                  "bad_input"};
 }
 
-// Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge needs.
+// Tasks of a suite that nobody has checked run beside the device in a jail of their own, apart from what the judge
+// needs.
 Result<Json> Service::check_task(const Json& request) {
   CheckPlaces places;
   const bool cuda = request.value("target", "cpu") == "cuda";
@@ -159,11 +157,14 @@ Result<Json> Service::check_task(const Json& request) {
   return check(places, request);
 }
 
-Result<Zygote*> Service::device_checks([[maybe_unused]] Slot& slot) {
-#ifdef KHOST_WITH_CUDA
+Result<Zygote*> Service::device_checks(Slot& slot) {
+  const Result<std::shared_ptr<GpuTarget>> target = gpu();
+  if (!target) {
+    return target.failure();
+  }
   const std::scoped_lock lock(viewing_);
   if (!view_) {
-    Result<gpu::Seen> view = device()->view();
+    Result<GpuSeen> view = (*target)->view();
     if (!view) {
       return view.failure();
     }
@@ -171,27 +172,25 @@ Result<Zygote*> Service::device_checks([[maybe_unused]] Slot& slot) {
     room_ = std::make_shared<Room>(view->bytes / 100 * 85);
   }
   return zygote(slot, "checks-cuda", false, view_.get());
-#else
-  return Failure{"this khost was built without the CUDA toolkit, so it has no target cuda", "host"};
-#endif
 }
 
-std::shared_ptr<gpu::Gpu> Service::device() {
-  const std::scoped_lock lock(zygotes_);
-#ifdef KHOST_WITH_CUDA
+// Loading the library may mean building it first, for minutes: other jobs go on meanwhile, and a failure is final only
+// for the request that met it.
+Result<std::shared_ptr<GpuTarget>> Service::gpu() {
+  const std::scoped_lock lock(opening_gpu_);
   if (!gpu_) {
-    gpu_ = std::make_shared<gpu::Gpu>(*this, place_, lease_path_);
+    Result<std::shared_ptr<GpuTarget>> opened = open_gpu_target(*this, place_, lease_path_);
+    if (!opened) {
+      return opened.failure();
+    }
+    gpu_ = std::move(*opened);
   }
-#endif
   return gpu_;
 }
 
-Result<Json> Service::evaluate_on_gpu([[maybe_unused]] const Json& request) {
-#ifdef KHOST_WITH_CUDA
-  return device()->evaluate(request);
-#else
-  return Failure{"this khost was built without the CUDA toolkit, so it has no target cuda", "host"};
-#endif
+Result<Json> Service::evaluate_on_gpu(const Json& request) {
+  const Result<std::shared_ptr<GpuTarget>> target = gpu();
+  return target ? (*target)->evaluate(request) : target.failure();
 }
 
 // A verdict that failed for a reason of ours is tried once more; what remains void says why the first try was.

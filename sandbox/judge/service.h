@@ -10,15 +10,12 @@
 
 #include "host/base/lease.h"
 #include "sandbox/judge/check.h"
+#include "sandbox/judge/gpu_target.h"
 #include "sandbox/judge/keyed_mutex.h"
 #include "sandbox/judge/session.h"
 #include "sandbox/judge/zygote.h"
 
 namespace khost::judge {
-
-namespace gpu {
-class Gpu;
-}
 
 // What a window costs by itself, measured with subjects that do nothing, while no candidate is alive.
 struct Cost {
@@ -31,7 +28,8 @@ struct Cost {
 
 class Service {
  public:
-  // `host`: the process whose jails stand still while something is timed; 0 for none. `limits`: of a candidate's process.
+  // `host`: the process whose jails stand still while something is timed; 0 for none. `limits`:
+  // of a candidate's process.
   Service(PythonPlace place, std::string lease_path, pid_t host, const sandbox::Limits& limits)
       : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host), limits_(limits) {}
   Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
@@ -51,8 +49,8 @@ class Service {
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
   void keep(const std::shared_ptr<Session>& session);
-  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the bounds of
-  // outputs, which are kept too. For whoever holds the right to time.
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the bounds
+  // of outputs, which are kept too. For whoever holds the right to time.
   void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
@@ -60,7 +58,7 @@ class Service {
   Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu = nullptr);
   Result<Zygote*> device_checks(Slot& slot);
   Result<Json> check_task(const Json& request);
-  std::shared_ptr<gpu::Gpu> device();
+  Result<std::shared_ptr<GpuTarget>> gpu();
   // Starts what timing will need beside the first build and verification.
   void warm_up();
   PythonPlace place_;
@@ -90,7 +88,8 @@ class Service {
   std::map<std::string, Measured> measured_;  // by the hash of a task
   KeyedMutex opening_;                        // of the hash of a task
   Cost cost_;                                 // under timing_
-  std::shared_ptr<gpu::Gpu> gpu_;             // made by the first request for target cuda; under zygotes_
+  std::mutex opening_gpu_;
+  std::shared_ptr<GpuTarget> gpu_;  // made by the first request for target cuda; under opening_gpu_
 };
 
 }  // namespace khost::judge

@@ -53,6 +53,7 @@ class BaselineSubject {
   int cache_hits() const { return cache_hits_; }
   Clock& clock() { return *clock_; }
   pid_t pid() const { return child_.pid(); }
+  // Lets it drop the outputs of the call before and writes a set; the subject must stand.
   void write(const Session& session, const Set& set);
 
  private:

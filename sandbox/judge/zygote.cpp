@@ -15,6 +15,7 @@
 
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/tree.h"
+#include "sandbox/judge/allocator.h"
 #include "sandbox/quiet.h"
 #include "sandbox/subject/fd_message.h"
 
@@ -205,6 +206,9 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
                       {"OMP_NUM_THREADS", "1"},
                       {"CUDA_VISIBLE_DEVICES", ""},
                       {"PYTHONDONTWRITEBYTECODE", "1"}};
+  if (compilers) {  // the CPU's baselines; a reference gives back what it no longer needs
+    spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
+  }
   if (gpu != nullptr) {
     spec.argv.push_back("--cuda");
     spec.devices = gpu->devices;

@@ -157,8 +157,8 @@ bool find(void* library, F& function, const char* name) {
 
 }  // namespace
 
-// `memory`: kPageBytes, zero. `library`: CUPTI's path or name. Before the process uses the device, so that CUPTI sees it
-// from the start. 0, or 1 with the reason in the page; the other calls then do nothing.
+// `memory`: kPageBytes, zero. `library`: CUPTI's path or name. Before the process uses the device, so that CUPTI sees
+// it from the start. 0, or 1 with the reason in the page; the other calls then do nothing.
 KHOST_VISIBLE int khost_profile_open(void* memory, const char* library) {
   page = static_cast<std::byte*>(memory);
   header().magic = kMagic;

@@ -1,6 +1,7 @@
 // What a profile says: the kernels of one call for each side (the candidate, eager, compile), what the task must move
-// and compute, and what this device reaches at most. Plain data and its two forms: JSON for scripts, a table for readers.
-// It is told to people and policies; no verdict and no reward is made of it. Times are seconds, sizes bytes. Any thread.
+// and compute, and what this device reaches at most. Plain data and its two forms: JSON for scripts, a table for
+// readers. It is told to people and policies; no verdict and no reward is made of it. Times are seconds, sizes bytes.
+// Any thread.
 #pragma once
 
 #include <cstdint>

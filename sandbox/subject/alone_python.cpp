@@ -1,5 +1,6 @@
-// A candidate in Python may start threads, but no process: then one signal stops all of it. Its jail cannot say so, since
-// the process that forked it must be able to. Installed in the child, for good, before anything of the candidate runs.
+// A candidate in Python may start threads, but no process: then one signal stops all of it. Its jail cannot say so,
+// since the process that forked it must be able to. Installed in the child, for good, before anything of the candidate
+// runs.
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

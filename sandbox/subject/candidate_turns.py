@@ -14,7 +14,7 @@ import torch
 from candidate import arguments_of, load_module
 from candidate_policy import Refused, Watch, line_of_traceback
 from device_memory import load_library, load_profiler, region
-from manifest import Layout, leaves, over_region
+from manifest import Layout, over_region
 
 PREPARED, READY = 0xfffffffe, 1  # acknowledged after the steps of the set-up (cuda_turn.h)
 WRONG, REFUSED = 1, 2   # status of a call or of the set-up
@@ -33,7 +33,7 @@ class Placed(Layout):
     def inside(self, tensor):
         storage = tensor.untyped_storage()
         at = storage.data_ptr() - self.arena
-        return tensor.is_cuda and at % ALIGNMENT == 0 and 0 <= at and at + storage.nbytes() <= self.size
+        return tensor.is_cuda and at % ALIGNMENT == 0 and at >= 0 and at + storage.nbytes() <= self.size
 
     def tensor(self, tensor):
         tensor = tensor.detach()
@@ -70,7 +70,7 @@ class Report:
 
 def adopt(model, state):
     """The judge's memory under the parameters and buffers of the same name and shape."""
-    wrong = []
+    wrong, persistent = [], set(model.state_dict(keep_vars=True))
     for prefix, module in model.named_modules():
         for table in (module._parameters, module._buffers):
             for key, old in list(table.items()):
@@ -79,6 +79,8 @@ def adopt(model, state):
                     continue
                 new = state[name]
                 if new.shape != old.shape or new.dtype != old.dtype:
+                    if name not in persistent:
+                        continue  # a buffer of ModelNew's own
                     wrong.append(f"{name} is {tuple(old.shape)} {old.dtype}, in Model {tuple(new.shape)} {new.dtype}")
                     continue
                 table[key] = torch.nn.Parameter(new, requires_grad=False) if table is module._parameters else new

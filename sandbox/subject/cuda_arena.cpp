@@ -1,7 +1,7 @@
-// Device memory for a candidate in Python, out of one range that the judge owns: what forward returns then lies where the
-// judge can read, without a copy. The library is loaded before torch and for everybody (RTLD_GLOBAL), so these two names
-// stand before the CUDA runtime's: torch's caching allocator gets its segments here, those of captured graphs too, and so
-// does an extension that allocates by itself. What does not fit comes from the runtime.
+// Device memory for a candidate in Python, out of one range that the judge owns: what forward returns then lies where
+// the judge can read, without a copy. The library is loaded before torch and for everybody (RTLD_GLOBAL), so these two
+// names stand before the CUDA runtime's: torch's caching allocator gets its segments here, those of captured graphs
+// too, and so does an extension that allocates by itself. What does not fit comes from the runtime.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 

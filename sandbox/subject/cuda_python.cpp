@@ -1,5 +1,5 @@
-// What a Python subject on a GPU calls through ctypes: the judge's memory, and the device's side of a turn (cuda_turn.h).
-// torch owns the context; it must be current in the calling thread.
+// What a Python subject on a GPU calls through ctypes: the judge's memory, and the device's side of a turn
+// (cuda_turn.h). torch owns the context; it must be current in the calling thread.
 #include "sandbox/subject/cuda_driver.h"
 #include "sandbox/subject/cuda_turn.h"
 

@@ -1,5 +1,5 @@
-// What a candidate may not do beyond what its jail forbids: choose its cores, its scheduling class and its priority, and
-// order signals for a time when it is to stand.
+// What a candidate may not do beyond what its jail forbids: choose its cores, its scheduling class and its priority,
+// and order signals for a time when it is to stand.
 #pragma once
 
 namespace khost::sandbox {

@@ -224,6 +224,8 @@ def adopt_state(model, manifest, memory):
                     continue
                 tensor = make(nodes[name])
                 if tensor.shape != old.shape or tensor.dtype != old.dtype:
+                    if name not in persistent:
+                        continue  # a buffer of ModelNew's own
                     raise Refused("bad_state", f"state entry {name} is {tuple(old.shape)} {old.dtype}, in Model "
                                                f"{tuple(tensor.shape)} {tensor.dtype}")
                 is_parameter = table is module._parameters

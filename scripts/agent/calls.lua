@@ -102,7 +102,8 @@ local function json_block_end(text, from)
   return text:find(CLOSE, stop and text:match("^%s*()" .. CLOSE, stop + 1) or from, true)
 end
 
--- Blocks between <tool_call> and </tool_call>: `decode(body)` makes calls of them, `close(text, from)` finds their ends.
+-- Blocks between <tool_call> and </tool_call>: `decode(body)` makes calls of them, `close(text, from)` finds their
+-- ends.
 local function blocks(text, cut, decode, close)
   local list, at = {}, 1
   local first = text:find(OPEN, 1, true)
@@ -232,8 +233,8 @@ local function xml_block_end(text, from)
   return function_end - #CLOSE + 1, function_end
 end
 
---- Qwen3-Coder: <tool_call><function=NAME><parameter=KEY>value</parameter></function></tool_call>. The schema says which
---- values are numbers, booleans or JSON.
+--- Qwen3-Coder: <tool_call><function=NAME><parameter=KEY>value</parameter></function></tool_call>.
+--- The schema says which values are numbers, booleans or JSON.
 ---@param text string
 ---@param options? {cut?: boolean, toolset?: Toolset}
 ---@return {thought: string, calls: table[], label?: string}

@@ -121,8 +121,8 @@ local function answer_request(self, workspace, options, request)
   return { ok = answer.ok, text = answer.text }
 end
 
--- Answers what `python3 -m utils.verification` and `utils.profiling` ask, for as long as the workspace is open. Requests
--- are made by programs of the agent: at most one is worked on at a time, and their number is limited.
+-- Answers what `python3 -m utils.verification` and `utils.profiling` ask, for as long as the workspace is open.
+-- Requests are made by programs of the agent: at most one is worked on at a time, and their number is limited.
 local function serve(self, workspace, options)
   for _ = 1, options.most_requests or 400 do
     local asked, _, code = workspace:take_request(3600)
@@ -182,8 +182,8 @@ function environment.tools(workspace, toolset, options)
     local changed = changes(before, now)
     before = now
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
-      observations = observations, changes = changed, workspace = judging.artefact(now),
-        text = options.respond(observations, action.calls),
+      observations = observations, text = options.respond(observations, action.calls),
+      changes = changed, workspace = judging.artefact(now),
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()

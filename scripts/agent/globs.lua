@@ -1,5 +1,5 @@
--- File name patterns of Glob, Grep and .gitignore: *, **, ?, [abc], [!abc], {a,b}. They come from a policy: matching takes
--- a bounded time whatever they are.
+-- File name patterns of Glob, Grep and .gitignore: *, **, ?, [abc], [!abc], {a,b}. They come from a policy:
+-- matching takes a bounded time whatever they are.
 
 local globs = {}
 

@@ -40,8 +40,8 @@ local function count_tail(steps, same)
   return count
 end
 
---- A label when the last steps repeat themselves: repeat_call, repeat_error or ping_pong. Steps hold what was done, what
---- came back without times and ids, and whether it failed; what an agent thinks is no difference.
+--- A label when the last steps repeat themselves: repeat_call, repeat_error or ping_pong. Steps hold what was done,
+--- what came back without times and ids, and whether it failed; what an agent thinks is no difference.
 ---@param steps {action: string, observation: string, failed: boolean, polling?: boolean}[]
 ---@param limit table
 ---@return string|nil

@@ -1,5 +1,5 @@
--- The agent: think, act, observe, until it is done or a limit ends it. A policy begins a conversation; the format of its
--- answers says what they mean; an environment does what they ask for.
+-- The agent: think, act, observe, until it is done or a limit ends it. A policy begins a conversation;
+-- the format of its answers says what they mean; an environment does what they ask for.
 --
 --   episode.ending   final_answer, turn_limit, token_limit, time_limit, invalid_calls, stuck, env_error, cut
 --   episode.labels   what filters look for: repeat_call, repeat_error, ping_pong, and every label of the parser

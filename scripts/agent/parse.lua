@@ -1,5 +1,5 @@
--- Reads files in fenced blocks of what a model wrote. Nothing is repaired silently; whatever is wrong has a label, which
--- becomes a metric.
+-- Reads files in fenced blocks of what a model wrote. Nothing is repaired silently; whatever is wrong has a label,
+-- which becomes a metric.
 
 local parse = {}
 
@@ -40,8 +40,8 @@ local function path_of(info, files)
   return path
 end
 
---- The files in an answer: fenced blocks whose info string is a language and a path, "cpp kernels/k.cpp". A longer fence
---- may hold shorter ones. `cut`: the answer ended because of a limit.
+--- The files in an answer: fenced blocks whose info string is a language and a path, "cpp kernels/k.cpp".
+--- A longer fence may hold shorter ones. `cut`: the answer ended because of a limit.
 ---@param text string
 ---@param options? {cut?: boolean}
 ---@return table<string, string>|nil files, string prose_or_label   what stood outside of blocks, or why there are none

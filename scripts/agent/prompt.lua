@@ -30,7 +30,7 @@ end
 
 --- The first messages of an episode.
 ---@param task {source: string, toolset: Toolset, skill?: string}   skill: a folder below skills/
----@param describe? fun(toolset: Toolset): string   how a chat format tells of the tools; none where the wire carries them
+---@param describe? fun(toolset: Toolset): string   how a chat format tells of the tools; nil where the wire does
 ---@return {role: string, text: string}[]
 function prompt.messages(task, describe)
   local skill = assert(fs.read(("%s/skills/%s/SKILL.md"):format(fs.root(), task.skill or "cpp-kernel")))

@@ -139,29 +139,26 @@ local function record_of(options, index, best)
   local messages = episode.record.messages
   if not messages and not options.policy.answers_are_files then
     messages = {}
-    for at, message in ipairs(prompt.messages({ source = options.task.source, toolset = tools.load(),
-      skill = options.task.skill },
-      options.policy.format.describe)) do
+    local about = { source = options.task.source, toolset = tools.load(), skill = options.task.skill }
+    for at, message in ipairs(prompt.messages(about, options.policy.format.describe)) do
       messages[at] = { role = message.role, content = message.text }
     end
   end
   local verdict = best.verdict
   verdict.files, verdict.policy, verdict.task = best.files, options.policy.name, options.task.id
+  local record = episode.record
   return { stage = options.stage or STAGE, step = options.step or 0, index = index,
-    task = options.task.id, name = options.task.name,
-    policy = options.policy.name,
-    status = episode.ending, reason = verdict.reason ~= "" and verdict.reason or nil, turn_count = #episode.turns,
-    token_count = episode.record.tokens and #episode.record.tokens or 0, seconds = episode.seconds,
-      turns = episode.turns,
-    tokens = episode.record.tokens, mask = episode.record.mask, logprobs = episode.record.logprobs,
-      labels = episode.labels,
-    error = episode.error, usage = episode.record.usage, token_ids = episode.record.token_ids,
+    task = options.task.id, name = options.task.name, policy = options.policy.name,
+    status = episode.ending, reason = verdict.reason ~= "" and verdict.reason or nil, error = episode.error,
+    seconds = episode.seconds, turns = episode.turns, turn_count = #episode.turns, labels = episode.labels,
+    tokens = record.tokens, token_count = record.tokens and #record.tokens or 0, token_ids = record.token_ids,
+    mask = record.mask, logprobs = record.logprobs, usage = record.usage,
     head = head_of(options), prompt = messages and { messages[1], messages[2] } or nil, start = best.start,
-      verdict = verdict }
+    verdict = verdict }
 end
 
---- One episode of a policy that calls tools, whole, as the store keeps it; raises when there is no workspace. `options` as
---- for `run`, with the stage and step that the record is to have.
+--- One episode of a policy that calls tools, whole, as the store keeps it; raises when there is no workspace.
+--- `options` as for `run`, with the stage and step that the record is to have.
 ---@async
 ---@param options table
 ---@param index integer

@@ -33,7 +33,8 @@ local function definition(files, name)
     end
   end
   if not found then
-    return nil, ("no file defines %s: write `#define %s 0` or `constexpr int %s = 0;` in kernels/, or `%s = 0` in model_new.py")
+    return nil, ("no file defines %s: write `#define %s 0` or `constexpr int %s = 0;` in kernels/, "
+      .. "or `%s = 0` in model_new.py")
       :format(name, name, name, name)
   end
   return found

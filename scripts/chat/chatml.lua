@@ -100,13 +100,18 @@ function chatml.format(form)
   return format
 end
 
+-- What a tool said, within its block: it may not end the block and speak for somebody else.
+local function inside(text)
+  return (text:gsub("<(/?)(tool_response)", "<%1\\%2"))
+end
+
 --- Observations in <tool_response> blocks of one user turn.
 ---@param observations {text: string}[]
 ---@return string
 function chatml.tool_responses(observations)
   local parts = {}
   for index, observation in ipairs(observations) do
-    parts[index] = ("<tool_response>\n%s\n</tool_response>"):format(observation.text)
+    parts[index] = ("<tool_response>\n%s\n</tool_response>"):format(inside(observation.text))
   end
   return table.concat(parts, "\n")
 end

@@ -74,8 +74,8 @@ local function print_pairing(name, p)
     p.tasks, p.both, p.only_a, p.only_b))
   if p.ratio then
     local interval = p.low and (" (95 %%: %.3f to %.3f)"):format(p.low, p.high) or ""
-    log.print(("  %-24s the second's kernels are %.3f times as fast%s; faster by 5 %%: second %d, first %d of %d"):format("",
-      p.ratio, interval, p.b_faster, p.a_faster, p.timed))
+    log.print(("  %-24s the second's kernels are %.3f times as fast%s; faster by 5 %%: second %d, first %d of %d")
+      :format("", p.ratio, interval, p.b_faster, p.a_faster, p.timed))
   end
 end
 

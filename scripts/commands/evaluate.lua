@@ -5,6 +5,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
+local log = require "khost.log"
 local verdicts = require "judge.verdict"
 
 local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
@@ -35,23 +36,24 @@ local UNRESOLVED = {
 local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end
 
 local function print_verdict(verdict)
-  print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage, verdict.reason ~= "" and ": " .. verdict.reason or ""))
-  if verdict.detail ~= "" then print("  " .. verdict.detail:gsub("\n", "\n  ")) end
+  log.print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage,
+    verdict.reason ~= "" and ": " .. verdict.reason or ""))
+  if verdict.detail ~= "" then log.print("  " .. verdict.detail:gsub("\n", "\n  ")) end
   if verdict.times.candidate_s then
-    print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
+    log.print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
     for _, side in ipairs { "eager", "compile" } do
       if verdict.speedup[side] then
-        print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
+        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
           verdict.speed == "unresolved" and "unresolved" or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
             or "not faster by more than 5 %"))
       end
     end
     if verdict.speed == "unresolved" then
-      print(("  the speed is unresolved: %s"):format(UNRESOLVED[verdict.speed_reason] or verdict.speed_reason))
+      log.print(("  the speed is unresolved: %s"):format(UNRESOLVED[verdict.speed_reason] or verdict.speed_reason))
     end
-    print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
+    log.print(("  slack %.0f us, tolerance %s"):format(verdict.slack_s * 1e6, tostring(verdict.evidence.tolerance)))
   elseif verdicts.passed(verdict) then
-    print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
+    log.print(("  correct, not timed; tolerance %s"):format(tostring(verdict.evidence.tolerance)))
   end
 end
 
@@ -67,8 +69,7 @@ local function run(list)
   end
   local required = parse_require(options.require)
   if required and options.no_measure then args.misuse("--require needs times, which --no-measure leaves out") end
-  local source, message = fs.read(options.task)
-  if not source then args.misuse("--task: " .. message) end
+  local source = candidate.task(options.task)
   local files = candidate.files(options.workspace, options.target)
 
   local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
@@ -76,7 +77,8 @@ local function run(list)
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
   local verdict, why, code = process:request("evaluate", {
     task = { source = source, name = options.task },
-    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads, measure = not options.no_measure,
+    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads,
+    measure = not options.no_measure,
   })
   process:close()
   if not verdict and code == "bad_input" then args.misuse(why) end
@@ -84,7 +86,7 @@ local function run(list)
     fs.eprint(("khost: no verdict on %s: %s\n"):format(options.task, why))
     return 3
   end
-  if options.json then print(json.encode(verdict, true)) else print_verdict(verdict) end
+  if options.json then log.print(json.encode(verdict, true)) else print_verdict(verdict) end
   local exit, missed = verdicts.exit_code(verdict, required)
   if missed then fs.eprint(("khost: %s\n"):format(missed)) end
   return exit

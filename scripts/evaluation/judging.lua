@@ -1,5 +1,6 @@
 -- Verdicts for a run: one judge, and in training one judgement for each distinct candidate of a task.
 
+local checking = require "suites.checking"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
@@ -55,8 +56,9 @@ end
 
 local function ask(self, task, files, measure)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
-  local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files, measure = measure,
-    tolerance = self.options.tolerance, threads = self.options.threads, target = self.options.target }
+  local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
+    measure = measure, tolerance = self.options.tolerance, threads = self.options.threads,
+    target = self.options.target }
   for attempt = 1, TRIES do
     local verdict, message, code = self.process:request("evaluate", body)
     if verdict then
@@ -70,8 +72,8 @@ local function ask(self, task, files, measure)
   return verdicts.blank("void", "task", "judge_lost")
 end
 
---- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked with
---- `reused = true`; never do that in evaluation.
+--- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked
+--- with `reused = true`; never do that in evaluation.
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
@@ -156,11 +158,26 @@ function Judging:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
+--- What the filter asks of a task. Its eager time is that of the target: on a GPU the check measures it, alone.
 ---@async
 ---@param task {source: string}
 ---@return table|nil facts, string? message, string? code
 function Judging:admit(task)
-  return self.process:request("admit", { task = { source = task.source } })
+  local facts, message, code = self.process:request("admit", { task = { source = task.source } })
+  if not facts or self.options.target ~= "cuda" then
+    return facts, message, code
+  end
+  local options = { target = "cuda", stages = { "structure", "run" }, timeout_s = checking.DEFAULTS.timeout_s }
+  for name, value in pairs(checking.CUDA) do
+    options[name] = value
+  end
+  local checked = checking.facts(self.process, task.source, options)
+  if not checked.run or not checked.run.eager_s then
+    local failure = checked.failure or { message = checked.run and checked.run.text, code = "bad_task" }
+    return nil, failure.message or "the task could not be measured on the GPU", failure.code or "bad_task"
+  end
+  facts.eager_s = checked.run.eager_s
+  return facts
 end
 
 ---@return {asked: integer, reused: integer, seconds: number}

@@ -1,5 +1,5 @@
--- Two runs over the same tasks, task by task: which solved what the other did not, and whose kernels are faster where both
--- are correct. Pairs take the difficulty of a task out of the comparison.
+-- Two runs over the same tasks, task by task: which solved what the other did not, and whose kernels are faster where
+-- both are correct. Pairs take the difficulty of a task out of the comparison.
 
 local metrics = require "evaluation.metrics"
 

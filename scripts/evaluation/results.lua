@@ -9,8 +9,8 @@ local verdicts = require "judge.verdict"
 local results = {}
 
 local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "candidate_s", "eager_s",
-  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns", "seconds",
-  "detail" }
+  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns",
+  "seconds", "detail" }
 
 local function faster_of(verdict)
   local out = {}
@@ -30,8 +30,8 @@ function results.of(task, sample, verdict, effort)
   effort = effort or {}
   return { task = task.id, level = task.level, sample = sample, status = verdict.status, stage = verdict.stage,
     reason = verdict.reason, detail = verdict.detail, correct = verdicts.passed(verdict), times = verdict.times or {},
-    speedup = verdict.speedup or {}, faster = faster_of(verdict), speed = verdict.speed, tokens = effort.tokens, cost = effort.cost, turns = effort.turns,
-    seconds = effort.seconds }
+    speedup = verdict.speedup or {}, faster = faster_of(verdict), speed = verdict.speed, tokens = effort.tokens,
+    cost = effort.cost, turns = effort.turns, seconds = effort.seconds }
 end
 
 --- Of several samples of a task the best: correct before wrong, then the greater speed-up over compile (the paper's
@@ -122,8 +122,8 @@ local function effort_of(list)
   return sum
 end
 
---- Tables for policies: {name, results (all samples)}. Figures are of the best sample of each task, intervals over tasks
---- at 95 %.
+--- Tables for policies: {name, results (all samples)}. Figures are of the best sample of each task, intervals over
+--- tasks at 95 %.
 ---@param policies {name: string, results: Result[]}[]
 ---@return {title: string, columns: string[], rows: string[][]}[]
 function results.tables(policies)

@@ -36,7 +36,9 @@ function args.usage(specs, about)
     if spec.kind == "list" then text = text .. "..." end
     line[#line + 1] = spec.required and text or "[" .. text .. "]"
     local help = spec.help or ""
-    if spec.default ~= nil and spec.kind ~= "flag" then help = ("%s (default %s)"):format(help, tostring(spec.default)) end
+    if spec.default ~= nil and spec.kind ~= "flag" then
+      help = ("%s (default %s)"):format(help, tostring(spec.default))
+    end
     rows[#rows + 1] = { text, help }
     widest = math.max(widest, #text)
   end
@@ -98,7 +100,9 @@ function args.parse(specs, list, about)
       name = name or word
       if name == "--help" or name == "-h" then leave(0, args.usage(specs, about)) end
       local spec = named[name]
-      if not spec then leave(2, ("unknown option '%s'; did you mean '%s'?"):format(name, config.nearest(name, names))) end
+      if not spec then
+        leave(2, ("unknown option '%s'; did you mean '%s'?"):format(name, config.nearest(name, names)))
+      end
       if spec.kind == "flag" then
         if inline then leave(2, name .. " takes no value") end
         result[key_of(spec)] = true

@@ -1,6 +1,9 @@
 -- What commands take from the command line about a candidate: its target and the files of its workspace.
 local args = require "lib.args"
+local beneath = require "lib.beneath"
 local fs = require "khost.fs"
+
+local source_text = require "lib.source_text"
 
 local candidate = {}
 
@@ -31,24 +34,43 @@ function candidate.check_target(target)
   if not TARGETS[target] then args.misuse(("--target %s: cpu or cuda expected"):format(target)) end
 end
 
+--- The source of the task at --task. Ends the program where it cannot be read.
+---@param path string
+---@return string
+function candidate.task(path)
+  if fs.exists(path) ~= "file" then args.misuse(("--task %s: no such file"):format(path)) end
+  local bytes, message = fs.read(path)
+  local text = bytes
+  if bytes then text, message = source_text.decode(bytes, path) end
+  return text or args.misuse("--task " .. message)
+end
+
+local MOST_BYTES = 64 * 2 ^ 20  -- of all files of a workspace
+
 --- What the judge takes of a workspace: kernels/ and model_new.py. Ends the program when there is no kernel, unless the
---- target is cuda, where model_new.py may hold its extension itself.
+--- target is cuda, where model_new.py may hold its extension itself. No link in the workspace is followed.
 ---@param folder string
 ---@param target "cpu"|"cuda"
 ---@return table<string, string> files   path to text
 function candidate.files(folder, target)
   if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
-  local files = {}
+  local files, bytes = {}, 0
   local function add(path)
-    files[path] = fs.read(folder .. "/" .. path)
-  end
-  local function walk(path)
-    for _, name in ipairs(fs.list(folder .. "/" .. path) or {}) do
-      if name:sub(-1) == "/" then walk(path .. name) else add(path .. name) end
+    local text, message = beneath.read(folder, path)
+    if message then args.misuse("--workspace " .. message) end
+    files[path] = text
+    bytes = bytes + #(text or "")
+    if bytes > MOST_BYTES then
+      args.misuse(("--workspace %s: more than %d MiB in kernels/"):format(folder, MOST_BYTES / 2 ^ 20))
     end
   end
-  walk("kernels/")
-  local alone = target == "cuda" and fs.exists(folder .. "/model_new.py")
+  local kind = beneath.kind(folder, "kernels")
+  if kind and kind ~= "folder" then args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind)) end
+  local paths, message = {}, nil
+  if kind then paths, message = beneath.files(folder, { under = "kernels" }) end
+  if not paths then args.misuse("--workspace " .. message) end
+  for _, path in ipairs(paths) do add(path) end
+  local alone = target == "cuda" and beneath.kind(folder, "model_new.py")
   if not next(files) and not alone then
     args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
   end

@@ -1,5 +1,5 @@
--- A run of recipes: configuration, store, judge, reward and models, shared by the stages. A stage that the store says is
--- finished is not run again; a run that was killed goes on where it was.
+-- A run of recipes: configuration, store, judge, reward and models, shared by the stages. A stage that the store says
+-- is finished is not run again; a run that was killed goes on where it was.
 
 local args = require "lib.args"
 local config = require "khost.config"

@@ -19,8 +19,8 @@ function COSTS.synthesize()
 end
 
 function COSTS.filter(c)
-  local candidates = ceil_spare(c, "train") + ceil_spare(c, "drill") + ceil_spare(c, "test") + ceil_spare(c, "validation")
-    + ceil_spare(c, "held_out")
+  local candidates = ceil_spare(c, "train") + ceil_spare(c, "drill") + ceil_spare(c, "test")
+    + ceil_spare(c, "validation") + ceil_spare(c, "held_out")
   local families = {}
   for _, family in ipairs(c.tasks.families) do
     families[family] = true
@@ -62,7 +62,8 @@ end
 
 function COSTS.collect(c)
   local n, turns = c.collect.episodes, mean_turns(c.collect.turns)
-  return { episodes = n, verify = n * turns * 0.6, measure = n * 0.3 * timed_share(c), draw = n * turns * ANSWER_TOKENS }
+  return { episodes = n, verify = n * turns * 0.6, measure = n * 0.3 * timed_share(c),
+    draw = n * turns * ANSWER_TOKENS }
 end
 
 -- Tokens of the trajectories that some stages leave.
@@ -101,7 +102,8 @@ function COSTS.report()
   return {}
 end
 
-plan.ORDER = { "synthesize", "filter", "base", "single_turn", "collect", "rft", "value", "agentic", "evaluate", "report" }
+plan.ORDER = { "synthesize", "filter", "base", "single_turn", "collect", "rft", "value", "agentic", "evaluate",
+  "report" }
 
 local FIELDS = { "episodes", "verify", "measure", "compile", "draw", "train" }
 

@@ -1,15 +1,20 @@
 -- Small line charts as inline SVG, for pages that must stand alone.
 
+local terminal = require "khost.terminal"
+
 local svg = {}
 
 local WIDTH, HEIGHT = 320, 170
 local LEFT, RIGHT, TOP, BOTTOM = 52, 10, 26, 22
 
---- Text that may stand in HTML and SVG.
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
+
+--- Text of strangers that may stand in HTML and SVG, in an attribute too: no markup, no control characters and no marks of
+--- direction.
 ---@param text string
 ---@return string
 function svg.escape(text)
-  return (text:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
+  return (terminal.plain(text):gsub("[&<>\"']", ENTITIES))
 end
 
 local function label(value)

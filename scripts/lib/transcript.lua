@@ -3,6 +3,7 @@
 local diff = require "lib.diff"
 local json = require "khost.json"
 local runs = require "lib.runs"
+local terminal = require "khost.terminal"
 local verdicts = require "judge.verdict"
 
 local transcript = {}
@@ -14,12 +15,19 @@ local MOST_LINES = 60  -- of one observation, unless all is asked for
 local Writer = {}
 Writer.__index = Writer
 
+-- One line, of which strangers may have written any part.
 function Writer:paint(kind, text)
+  text = terminal.plain(text)
   return self.colour and ("\27[%sm%s\27[0m"):format(CODES[kind], text) or text
 end
 
+-- A line that is painted already.
 function Writer:line(text)
   self.out[#self.out + 1] = text
+end
+
+function Writer:said(text)
+  self:line(terminal.plain(text))
 end
 
 function Writer:rule(title)
@@ -27,15 +35,8 @@ function Writer:rule(title)
   self:line(self:paint("title", ("-- %s %s"):format(title, ("-"):rep(math.max(0, self.width - #title - 4)))))
 end
 
--- Text from a policy or its tools: control characters must not reach the terminal.
-local function harmless(text)
-  return (text:gsub("[%z\1-\8\11-\31\127]", function(sign)
-    return ("\\x%02x"):format(sign:byte())
-  end))
-end
-
 function Writer:body(text, kind)
-  text = harmless(text):gsub("\n+$", "")
+  text = terminal.plain(text):gsub("\n+$", "")
   local lines = {}
   for line in (text .. "\n"):gmatch("(.-)\n") do
     lines[#lines + 1] = line
@@ -43,7 +44,7 @@ function Writer:body(text, kind)
   local most = self.all and #lines or MOST_LINES
   for index, line in ipairs(lines) do
     if index <= most / 2 or index > #lines - most / 2 then
-      self:line(kind and self:paint(kind, line) or line)
+      self:line(kind and self:paint(kind, line) or terminal.plain(line))
     elseif index == math.floor(most / 2) + 1 then
       self:line(self:paint("faint", ("[%d lines; --all shows them]"):format(#lines - 2 * math.floor(most / 2))))
     end
@@ -54,8 +55,7 @@ function Writer:diff(text)
   for line in text:gmatch("(.-)\n") do
     local sign = line:sub(1, 1)
     local kind = sign == "+" and "added" or sign == "-" and "removed" or sign == "@" and "hunk" or nil
-    line = harmless(line)
-    self:line(kind and self:paint(kind, line) or line)
+    self:line(kind and self:paint(kind, line) or terminal.plain(line))
   end
 end
 
@@ -72,7 +72,7 @@ function Writer:call(call)
   end
   table.sort(short)
   table.sort(long, function(a, b) return a.name < b.name end)
-  self:line(self:paint("call", harmless(("> %s %s"):format(call.name or "(unreadable)", table.concat(short, " ")))))
+  self:line(self:paint("call", ("> %s %s"):format(call.name or "(unreadable)", table.concat(short, " "))))
   for _, part in ipairs(long) do
     self:line(self:paint("call", ("  %s:"):format(part.name)))
     self:body(part.text)
@@ -152,16 +152,16 @@ function transcript.text(trajectory, options)
     labels[#labels + 1] = ("%s %d"):format(name, count)
   end
   table.sort(labels)
-  writer:line(("trajectory %s: %s step %s index %s, task %s, policy %s"):format(runs.number(trajectory.id),
+  writer:said(("trajectory %s: %s step %s index %s, task %s, policy %s"):format(runs.number(trajectory.id),
     trajectory.stage or "-",
     runs.number(trajectory.step), runs.number(trajectory.index), trajectory.name or trajectory.task or "-",
       trajectory.policy or "-"))
-  writer:line(("ended by %s after %s turns, %s tokens, %s; reward %s, script %s%s"):format(trajectory.status or "-",
+  writer:said(("ended by %s after %s turns, %s tokens, %s; reward %s, script %s%s"):format(trajectory.status or "-",
     runs.number(trajectory.turn_count), runs.number(trajectory.token_count), runs.duration(trajectory.seconds),
     runs.number(trajectory.reward), (trajectory.script_hash or "-"):sub(1, 12), #labels > 0
       and "; " .. table.concat(labels, ", ") or ""))
   if trajectory.error then
-    writer:line(writer:paint("error", harmless(trajectory.error)))
+    writer:line(writer:paint("error", trajectory.error))
   end
   for _, message in ipairs(trajectory.prompt or {}) do
     writer:rule(message.role or "message")

@@ -18,6 +18,19 @@ function fs.write(path, text) end
 ---@return string[]|nil, string? message, string? code
 function fs.list(path) end
 
+--- A file of a folder that a stranger filled: no link below the folder is followed, and a pipe or a device is not read.
+---@param folder string     which may itself be reached by links
+---@param path string       below it
+---@param most_bytes number beyond them it is not read (code "limit")
+---@return string|nil text, string? message, string? code
+function fs.read_beneath(folder, path, most_bytes) end
+
+--- What lies in a folder of such a folder, sorted: "file a.cpp", "folder b", "link c", "other d" (a pipe, a device).
+---@param folder string
+---@param path string   below it; "" is the folder itself
+---@return string[]|nil, string? message, string? code
+function fs.list_beneath(folder, path) end
+
 ---@param path string
 ---@return "file"|"folder"|"other"|nil
 function fs.exists(path) end

@@ -21,4 +21,10 @@ function terminal.width() end
 ---@return true
 function terminal.page(text) end
 
+--- Text of strangers as a terminal may show it: control characters (but line ends and tabs), marks of direction and bytes
+--- that are no UTF-8 are written out, as \u001b. log.print, fs.eprint and the log do so by themselves; `page` does not.
+---@param text string
+---@return string
+function terminal.plain(text) end
+
 return terminal

@@ -1,5 +1,6 @@
 -- The dialogues on which a small base model is supervised: tasks that no other set shares a chain with, answered by the
--- expert with mistakes on purpose and in every variant, unlabelled. Made from a seed alone, so that it can be made again.
+-- expert with mistakes on purpose and in every variant, unlabelled. Made from a seed alone, so that it can be made
+-- again.
 
 local compose = require "synthesis.compose"
 local expert = require "policies.expert"

@@ -1,5 +1,5 @@
--- A policy behind any server of OpenAI's chat completions. Busy and broken servers are asked again, with growing pauses;
--- what happened is counted. The key comes from the environment and goes into one header, nowhere else.
+-- A policy behind any server of OpenAI's chat completions. Busy and broken servers are asked again, with growing
+-- pauses; what happened is counted. The key comes from the environment and goes into one header, nowhere else.
 --
 -- Such a trajectory has no token ids and no log-probs of ours: it is fit to be imitated (after another tokenizer), not
 -- for PPO. Its record says so.

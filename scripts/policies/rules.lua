@@ -1,5 +1,5 @@
--- The expert as an agent with tools: it writes one variant after the other, asks for its verification and its time, as a
--- model would, and leaves the choice to the judge. It needs no model and no server.
+-- The expert as an agent with tools: it writes one variant after the other, asks for its verification and its time, as
+-- a model would, and leaves the choice to the judge. It needs no model and no server.
 
 local expert = require "policies.expert"
 

@@ -1,7 +1,7 @@
 -- Which synthesised tasks are worth training on: the paper's four rules (runs in eager and compile, is deterministic,
 -- outputs are neither constant nor the same across inputs, eager time within bounds), that no answer without work
--- passes, and no resemblance to an evaluation suite. Every refusal has a name. A copy of this file with other rules is a
--- rubric of one's own: `--rubric rubrics.mine`.
+-- passes, and no resemblance to an evaluation suite. Every refusal has a name. A copy of this file with other rules is
+-- a rubric of one's own: `--rubric rubrics.mine`.
 
 local health = require "suites.health"
 

@@ -15,6 +15,8 @@ checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements =
   jobs = 2, structure_only = false }
 -- On a GPU a check holds some eight times the budget.
 checking.CUDA = { memory_mb = 8192, budget_mb = 2048, flops = 4e12, elements = 4e9 }
+-- Of the facts: another number when what is measured changes, so that older answers are asked again.
+local FORM = 2
 -- A process that was lost may have been another task's doing.
 local TRIES, PAUSE_S = 4, 1
 
@@ -28,7 +30,7 @@ function checking.question(source, options)
     stages[2], stages[3] = "run", "again"
     stages[4] = options.compile and "compile" or nil
   end
-  return { task = { source = source }, target = options.target, stages = stages, timeout_s = options.timeout_s,
+  return { task = { source = source }, target = options.target, form = FORM, stages = stages, timeout_s = options.timeout_s,
     seed = options.seed, cache = options.cache, worth_s = options.worth_s, limits = {
     memory_bytes = options.memory_mb * 2 ^ 20, most_bytes = options.budget_mb * 2 ^ 20, most_flops = options.flops,
     most_elements = options.elements } }

@@ -1,11 +1,13 @@
 -- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as
 -- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet, for which pyarrow is installed when it is first needed.
 
+local beneath = require "lib.beneath"
 local cache = require "lib.cache"
 local fs = require "khost.fs"
-local json = require "khost.json"
 local log = require "khost.log"
 local machine = require "khost.machine"
+local records = require "suites.records"
+local source_text = require "lib.source_text"
 
 local load = {}
 
@@ -18,27 +20,34 @@ local load = {}
 ---@field compile_cache? string   file with what the compiler of a machine like this one made of it (suites/pack.lua)
 ---@field origin? table    what else the suite said of it (JSONL fields but the source)
 
--- Where releases put the program. CUDA-Agent-Ops-6K and KernelBench: `code`.
-local SOURCE_FIELDS = { "source", "code", "pytorch_code", "python_code", "program", "reference" }
-local NAME_FIELDS = { "id", "task_id", "name", "uuid" }
 local PARQUET_SECONDS, PARQUET_BYTES = 600, 512 * 2 ^ 20
 local NO_ARROW = 3  -- of parquet_to_jsonl.py
 
-local function level_of(folder)
-  local level = folder:lower():match("^level[_%-]?(%d+)$")
-  return level and tonumber(level)
+local function last_part(path)
+  return path:match("([^/]+)/*$") or path
 end
 
-local function file_task(path, id, level)
-  local source, message = fs.read(path)
-  if not source then
-    return nil, message
+local function file_task(folder, path, id, level)
+  local bytes, message, code = beneath.read(folder, path)
+  local source
+  if bytes then
+    source, message, code = source_text.decode(bytes, folder .. "/" .. path)
   end
-  return { id = id, name = id:match("([^/]+)$"), source = source, hash = fs.sha256(source), level = level }
+  if not source then
+    return nil, message or ("%s/%s: cannot be read"):format(folder, path), code or "io"
+  end
+  return { id = id, name = last_part(id), source = source, hash = fs.sha256(source), level = level }
 end
 
--- By the number that begins a name, as KernelBench's files are meant to be read, then by name.
+-- By the number that begins a name, as KernelBench's files are meant to be read, then by name; folders likewise, and the
+-- files of a folder before those of its folders.
 local function natural(a, b)
+  local folder_a, folder_b = a:match("^(.*)/") or "", b:match("^(.*)/") or ""
+  if folder_a ~= folder_b then
+    a, b = folder_a, folder_b
+  else
+    a, b = last_part(a), last_part(b)
+  end
   local x, y = tonumber(a:match("^(%d+)")), tonumber(b:match("^(%d+)"))
   if x and y and x ~= y then
     return x < y
@@ -46,129 +55,52 @@ local function natural(a, b)
   return a < b
 end
 
-local function python_files(folder)
-  local names = {}
-  for _, name in ipairs(fs.list(folder) or {}) do
-    if name:match("%.py$") and name ~= "__init__.py" then
-      names[#names + 1] = name
-    end
-  end
-  table.sort(names, natural)
-  return names
+local function is_python(path)
+  return path:match("%.py$") ~= nil and last_part(path) ~= "__init__.py"
 end
 
-local function add_folder(tasks, folder, prefix, level)
-  for _, name in ipairs(python_files(folder)) do
-    local task, message = file_task(folder .. "/" .. name, prefix .. name:gsub("%.py$", ""), level)
+local function is_table(path)
+  return path:match("%.parquet$") ~= nil or path:match("%.jsonl$") ~= nil
+end
+
+local function visible(path)
+  local name = last_part(path)
+  return name:sub(1, 1) ~= "." and name ~= "__pycache__"
+end
+
+-- The level that a path tells: of level_1-00000-of-00001.parquet, or of the folder that holds it.
+local function level_of(path)
+  for part in (path:reverse() .. "/"):gmatch("(.-)/") do
+    local level = part:reverse():lower():match("^level[_%-]?(%d+)%f[%D]")
+    if level then
+      return tonumber(level)
+    end
+  end
+end
+
+-- Paths of a folder that are wanted. Links are told of and left alone.
+local function paths_of(folder, keep, depth)
+  local function wanted(path, kind)  -- a link without an ending may be one to a folder
+    return keep(path) or kind == "link" and visible(path) and not last_part(path):find(".", 1, true)
+  end
+  local paths, message, code = beneath.files(folder, { keep = wanted, enter = visible, depth = depth,
+    refused = function(path, why) log.print(("%s/%s is left out: it is %s"):format(folder, path, why)) end })
+  if paths then
+    table.sort(paths, natural)
+  end
+  return paths, message, code
+end
+
+local function python_tasks(folder, paths, levels_of)
+  local tasks = {}
+  for _, path in ipairs(paths) do
+    local task, message, code = file_task(folder, path, path:gsub("%.py$", ""), levels_of(path))
     if not task then
-      return nil, message
+      return nil, message, code
     end
     tasks[#tasks + 1] = task
   end
-  return true
-end
-
--- A folder, its subfolders that hold Python files, and of a KernelBench checkout the folder of its levels.
-local function from_folder(path)
-  if fs.exists(path .. "/KernelBench/level1") == "folder" then
-    path = path .. "/KernelBench"
-  end
-  local tasks, folders = {}, {}
-  local ok, message = add_folder(tasks, path, "", level_of(path:match("([^/]+)/*$") or ""))
-  for _, name in ipairs(ok and fs.list(path) or {}) do
-    if name:sub(-1) == "/" and not name:match("^%.") then
-      folders[#folders + 1] = name:sub(1, -2)
-    end
-  end
-  table.sort(folders, natural)
-  for _, name in ipairs(folders) do
-    ok, message = add_folder(tasks, path .. "/" .. name, name .. "/", level_of(name))
-    if not ok then
-      break
-    end
-  end
-  if not ok then
-    return nil, message, "io"
-  end
-  if #tasks == 0 then
-    return nil, ("%s: no Python file there, nor one folder below"):format(path), "bad_input"
-  end
   return tasks
-end
-
-local function first_of(record, names)
-  for _, name in ipairs(names) do
-    if record[name] ~= nil and record[name] ~= json.null then
-      return record[name], name
-    end
-  end
-end
-
-local function record_task(record, number)
-  local source, field = first_of(record, SOURCE_FIELDS)
-  if type(source) ~= "string" then
-    local keys = {}
-    for key in pairs(record) do
-      keys[#keys + 1] = tostring(key)
-    end
-    table.sort(keys)
-    return nil, ("record %d has no source: one of %s expected, fields are %s"):format(number,
-      table.concat(SOURCE_FIELDS, ", "), table.concat(keys, ", "))
-  end
-  local given = first_of(record, NAME_FIELDS)
-  local id = type(given) == "string" and given or ("task-%05d"):format(number)
-  local origin = {}
-  for key, value in pairs(record) do
-    if key ~= field and key ~= "id" and key ~= "level" and key ~= "name" then
-      origin[key] = value
-    end
-  end
-  return { id = id, name = type(record.name) == "string" and record.name or id, source = source,
-    hash = fs.sha256(source), level = tonumber(record.level), origin = next(origin) and origin or nil }
-end
-
---- Tasks of JSON lines. Names that stand twice get a number behind them.
----@param text string
----@return SuiteTask[]|nil, string? message, string? code
-function load.from_jsonl(text)
-  local tasks, taken, number = {}, {}, 0
-  for line in text:gmatch("[^\n]+") do
-    number = number + 1
-    if line:match("%S") then
-      local record = json.decode(line)
-      if type(record) ~= "table" then
-        return nil, ("line %d is no JSON object"):format(number), "bad_input"
-      end
-      local task, message = record_task(record, number)
-      if not task then
-        return nil, message, "bad_input"
-      end
-      taken[task.id] = (taken[task.id] or 0) + 1
-      if taken[task.id] > 1 then
-        task.id = ("%s-%d"):format(task.id, taken[task.id])
-      end
-      tasks[#tasks + 1] = task
-    end
-  end
-  if #tasks == 0 then
-    return nil, "no task in it", "bad_input"
-  end
-  return tasks
-end
-
--- What `suite pack` and recipes/synthesize.lua write.
-local function from_pack(path)
-  local text, why, what = fs.read(path .. "/tasks.jsonl")
-  if not text then
-    return nil, why, what
-  end
-  local tasks, message, code = load.from_jsonl(text)
-  local caches = tasks and require("suites.pack").caches(path)
-  for _, task in ipairs(caches and tasks or {}) do
-    local file = ("%s/%s.b64"):format(caches, task.hash)
-    task.compile_cache = fs.exists(file) == "file" and file or nil
-  end
-  return tasks, message and ("%s/tasks.jsonl: %s"):format(path, message), code
 end
 
 -- Where pyarrow is put that the Python of khost does not have; of the cache of its other parts.
@@ -183,12 +115,13 @@ end
 
 local function install_arrow(python)
   log.print(("installing pyarrow in %s"):format(arrow_folder()))
-  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--upgrade",
-    "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
+  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet",
+    "--upgrade", "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
   return done and done.code == 0, message or done and done.output:match("([^\n]+)%s*$")
 end
 
-local function from_parquet(path)
+-- The rows of a Parquet file as JSON lines.
+local function parquet_rows(path)
   local python = fs.env("KHOST_PYTHON") or "python3"
   local done, message = read_parquet(python, path)
   if done and done.code == NO_ARROW then
@@ -206,7 +139,135 @@ local function from_parquet(path)
   if done.code ~= 0 then
     return nil, ("%s: %s"):format(path, done.output:match("([^\n]+)%s*$") or "cannot be read"), "bad_input"
   end
-  return load.from_jsonl(done.output)
+  return done.output
+end
+
+-- Parquet and JSONL files, in order, as one suite.
+local function from_tables(folder, paths)
+  local texts = {}
+  for _, path in ipairs(paths) do
+    local whole, text, message, code = folder .. "/" .. path, nil, nil, nil
+    if path:match("%.parquet$") then
+      text, message, code = parquet_rows(whole)
+    else
+      text, message, code = beneath.read(folder, path)
+    end
+    if not text then
+      return nil, message or whole .. ": cannot be read", code or "io"
+    end
+    texts[#texts + 1] = { text = text, name = whole, unit = path:match("%.parquet$") and "row" or "line",
+      level = level_of(path) }
+  end
+  return records.read(texts)
+end
+
+-- What `suite pack` and recipes/synthesize.lua write.
+local function from_pack(path)
+  local tasks, message, code = from_tables(path, { "tasks.jsonl" })
+  local caches = tasks and require("suites.pack").caches(path)
+  for _, task in ipairs(caches and tasks or {}) do
+    local file = ("%s/%s.b64"):format(caches, task.hash)
+    task.compile_cache = fs.exists(file) == "file" and file or nil
+  end
+  return tasks, message, code
+end
+
+-- The files that a snapshot in the cache of Hugging Face links to lie beside it, in the folder of the same data set.
+local function snapshot_files(folder)
+  local whole = fs.absolute(folder) or folder
+  local home = whole:match("^(.*/datasets%-%-[^/]+)/snapshots/")
+  if not home then
+    return {}
+  end
+  local paths = {}
+  local function walk(path)
+    for _, entry in ipairs(fs.list_beneath(whole, path) or {}) do
+      local kind, name = entry:match("^(%a+) (.*)$")
+      local below = path == "" and name or path .. "/" .. name
+      if kind == "folder" then
+        walk(below)
+      elseif kind == "link" and is_table(below)
+        and (fs.absolute(whole .. "/" .. below) or ""):sub(1, #home + 7) == home .. "/blobs/" then
+        paths[#paths + 1] = below
+      end
+    end
+  end
+  walk("")
+  table.sort(paths, natural)
+  return paths
+end
+
+local function from_snapshot(folder, paths)
+  local texts = {}
+  for _, path in ipairs(paths) do
+    local whole = folder .. "/" .. path
+    local parquet = path:match("%.parquet$") ~= nil
+    local text, message, code = (parquet and parquet_rows or fs.read)(whole)
+    if not text then
+      return nil, message, code
+    end
+    texts[#texts + 1] = { text = text, name = whole, unit = parquet and "row" or "line", level = level_of(path) }
+  end
+  return records.read(texts)
+end
+
+-- A folder of Python files, and those one folder below; of a KernelBench checkout the folder of its levels. Where there are
+-- none: Parquet and JSONL files at any depth, as a data set of Hugging Face has them, and then Python files at any depth.
+local function from_folder(path)
+  if fs.exists(path .. "/KernelBench/level1") == "folder" then
+    path = path .. "/KernelBench"
+  end
+  local snapshot = snapshot_files(path)
+  if #snapshot > 0 then
+    return from_snapshot(path, snapshot)
+  end
+  local function level(file)
+    return level_of((file:match("^(.*)/") or last_part(path)) .. "/x")
+  end
+  local paths, message, code = paths_of(path, is_python, 1)
+  if paths and #paths > 0 then
+    return python_tasks(path, paths, level)
+  end
+  if paths then
+    paths, message, code = paths_of(path, is_table)
+  end
+  if paths and #paths > 0 then
+    return from_tables(path, paths)
+  end
+  if paths then
+    paths, message, code = paths_of(path, is_python)
+  end
+  if not paths then
+    return nil, message, code
+  end
+  if #paths == 0 then
+    return nil, ("%s: no Python, JSONL or Parquet file there or below"):format(path), "bad_input"
+  end
+  return python_tasks(path, paths, level)
+end
+
+-- Tasks of these levels. What level a task has that says one in other words cannot be told, so that is a failure.
+local function of_levels(tasks, levels, path)
+  local wanted, kept, without = {}, {}, 0
+  for _, level in ipairs(levels) do
+    wanted[level] = true
+  end
+  for _, task in ipairs(tasks) do
+    local said = not task.level and task.origin and task.origin.level
+    if said then
+      return nil, ("%s: the level of task '%s' is '%s': a number, or \"level2\", expected where --level chooses"):format(path,
+        task.id, tostring(said)), "bad_input"
+    end
+    kept[#kept + 1] = wanted[task.level] and task or nil
+    without = without + (task.level and 0 or 1)
+  end
+  if without > 0 then
+    log.print(("%s: %d of %d tasks have no level and are left out"):format(path, without, #tasks))
+  end
+  if #kept == 0 then
+    return nil, ("%s: no task of these levels"):format(path), "bad_input"
+  end
+  return kept
 end
 
 --- The tasks of a suite: a folder, a .jsonl or a .parquet file, or one .py file.
@@ -217,44 +278,37 @@ end
 function load.suite(path, options)
   local tasks, message, code
   local kind = fs.exists(path)
-  if kind == "folder" and fs.exists(path .. "/tasks.jsonl") == "file" then
+  local whole = kind == "file" and fs.absolute(path) or path  -- a file that its user names may be reached by links
+  local folder, name = whole:match("^(.*)/[^/]+$") or ".", last_part(whole)
+  if kind == "folder" and beneath.kind(path, "tasks.jsonl") == "file" then
     tasks, message, code = from_pack(path)
   elseif kind == "folder" then
     tasks, message, code = from_folder(path)
+  elseif kind == "other" then
+    return nil, ("%s: neither a file nor a folder"):format(path), "bad_input"
   elseif kind ~= "file" then
     return nil, ("%s: no such file or folder"):format(path), "bad_input"
   elseif path:match("%.py$") then
     local task
-    task, message = file_task(path, path:match("([^/]+)%.py$"))
-    tasks, code = task and { task }, "io"
-  elseif path:match("%.jsonl$") then
-    local text
-    text, message, code = fs.read(path)
-    if text then
-      tasks, message, code = load.from_jsonl(text)
-      message = message and ("%s: %s"):format(path, message)
-    end
-  elseif path:match("%.parquet$") then
-    tasks, message, code = from_parquet(path)
+    task, message, code = file_task(folder, name, last_part(path):match("^(.*)%.py$"))
+    tasks = task and { task }
+  elseif is_table(path) then
+    tasks, message, code = from_tables(folder, { name })
   else
     return nil, ("%s: a folder, .py, .jsonl or .parquet expected"):format(path), "bad_input"
   end
   if not tasks or not (options and options.levels and #options.levels > 0) then
     return tasks, message, code
   end
-  local wanted, kept = {}, {}
-  for _, level in ipairs(options.levels) do
-    wanted[level] = true
-  end
-  for _, task in ipairs(tasks) do
-    if wanted[task.level] then
-      kept[#kept + 1] = task
-    end
-  end
-  if #kept == 0 then
-    return nil, ("%s: no task of these levels"):format(path), "bad_input"
-  end
-  return kept
+  return of_levels(tasks, options.levels, path)
+end
+
+--- Tasks of JSON lines.
+---@param text string
+---@param name? string   of the file, for messages
+---@return SuiteTask[]|nil, string? message, string? code
+function load.from_jsonl(text, name)
+  return records.read { { text = text, name = name or "the text" } }
 end
 
 return load

@@ -1,8 +1,9 @@
 -- Between the two forms of a solution: one Python file, as KernelBench takes them, and a workspace of several files, as
 -- CUDA-Agent and khost have them. A single file carries the workspace's files as text, compiles them when it is loaded
--- and defines ModelNew; unfolding gives back the same bytes. A single file of somebody else's, which brings its extension
--- itself (load_inline), is the model_new.py of a workspace without kernels, and folds to itself.
+-- and defines ModelNew; unfolding gives back the same bytes. A single file of somebody else's, which brings its
+-- extension itself (load_inline), is the model_new.py of a workspace without kernels, and folds to itself.
 
+local beneath = require "lib.beneath"
 local fs = require "khost.fs"
 local json = require "khost.json"
 
@@ -47,23 +48,23 @@ function workspace.read(folder)
   if fs.exists(folder) ~= "folder" then
     return nil, ("%s: no such folder"):format(folder), "bad_input"
   end
-  local files = {}
-  local function add(path)
-    files[path] = fs.read(folder .. "/" .. path)
+  local paths, message, code = {}, nil, nil
+  if beneath.kind(folder, "kernels") then
+    paths, message, code = beneath.files(folder, { under = "kernels", keep = is_kernel })
   end
-  local function walk(place)
-    for _, name in ipairs(fs.list(folder .. "/" .. place) or {}) do
-      if name:sub(-1) == "/" then
-        walk(place .. name)
-      elseif is_kernel(place .. name) then
-        add(place .. name)
-      end
+  if not paths then
+    return nil, message, code
+  end
+  for _, path in ipairs { "model.py", "model_new.py", HEADER } do
+    paths[#paths + 1] = path
+  end
+  local files = {}
+  for _, path in ipairs(paths) do
+    files[path], message, code = beneath.read(folder, path)
+    if message then
+      return nil, message, code
     end
   end
-  walk("kernels/")
-  add("model.py")
-  add("model_new.py")
-  add(HEADER)
   return files
 end
 

@@ -1,5 +1,6 @@
 -- Keeps the tasks that can teach something (CUDA Agent §3.1): they run, are deterministic, their output depends on the
--- inputs, no answer without work passes, and eager takes long enough to be timed. Every dropped task has a named reason.
+-- inputs, no answer without work passes, and eager takes long enough to be timed. Every dropped task has a named
+-- reason.
 local filter = {}
 
 -- facts: the judge's answer to "admit". limits: { eager_ms = {low, high} }. Returns keep, reason.

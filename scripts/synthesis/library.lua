@@ -1,5 +1,5 @@
--- The library of seed operators: what the crawl of the installed PyTorch found, as standalone task files and as what the
--- composer draws from.
+-- The library of seed operators: what the crawl of the installed PyTorch found, as standalone task files and as what
+-- the composer draws from.
 
 local fs = require "khost.fs"
 local json = require "khost.json"

@@ -1,5 +1,5 @@
--- The work of recipes/synthesize.lua: crawl, then portion by portion compose, before, eager, compile, write. What a stage
--- learnt lies in the output's folder `work`, so that the same command goes on where it was killed.
+-- The work of recipes/synthesize.lua: crawl, then portion by portion compose, before, eager, compile, write.
+-- What a stage learnt lies in the output's folder `work`, so that the same command goes on where it was killed.
 
 local args = require "lib.args"
 local checking = require "suites.checking"
@@ -169,8 +169,8 @@ local function write(work)
   for _, task in ipairs(work.tasks) do
     local record = { name = task.name, code = task.source, chain = task.chain, depth = task.depth, size = task.size,
       target = work.options.target, eager_s = task.eager_s,
-      compile_s = task.compile_s, output_digest = task.output_digest, similarity = task.similarity, repaired = task.repaired,
-      bytes = task.bytes, reason = task.status == "quarantined" and task.reason or nil }
+      compile_s = task.compile_s, output_digest = task.output_digest, similarity = task.similarity,
+      repaired = task.repaired, bytes = task.bytes, reason = task.status == "quarantined" and task.reason or nil }
     if task.status == "kept" then
       record.id = ("%05d-%s"):format(#kept + 1, task.name)
       if work.written[record.id] ~= task.source then  -- with each portion all tasks come by again

@@ -3,9 +3,9 @@
 
 local operators = {}
 
--- `python`: {a} is the operand, names in braces are drawn from `draw`. `attributes`: how the trace shows what was drawn;
--- a number in `operand` becomes the second input instead. `range`: what is known about the result, so that exp is only
--- applied where it cannot overflow. `cost`: "heavy" where a call of exp or the like dominates.
+-- `python`: {a} is the operand, names in braces are drawn from `draw`. `attributes`: how the trace shows what was
+-- drawn; a number in `operand` becomes the second input instead. `range`: what is known about the result, so that exp
+-- is only applied where it cannot overflow. `cost`: "heavy" where a call of exp or the like dominates.
 local function unary(name, python, more)
   local entry = more or {}
   entry.name, entry.op, entry.python, entry.kind = name, entry.op or name, python, "unary"

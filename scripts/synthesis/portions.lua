@@ -90,14 +90,14 @@ end
 ---@param budget table
 ---@param jobs? integer
 function portions.sized(tasks, probe, budget, jobs)
-  local asked, fitting = {}, {}
+  local items, fitting = {}, {}
   for _, task in ipairs(tasks) do
-    asked[#asked + 1] = resizable(task)
+    items[#items + 1] = resizable(task)
   end
-  for index, facts in ipairs(stack.probe_all(probe, asked, jobs)) do
+  for index, facts in ipairs(stack.probe_all(probe, items, jobs)) do
     if not facts.error then
-      asked[index].facts = facts
-      fitting[#fitting + 1] = asked[index]
+      items[index].facts = facts
+      fitting[#fitting + 1] = items[index]
     end
   end
   stack.grow(fitting, probe, budget, jobs)

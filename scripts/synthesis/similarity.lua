@@ -2,9 +2,9 @@
 --
 -- The paper names "PythonASTSimilarity", which is not published; the measure here is defined as follows. The class body
 -- is read as a sequence of tokens; names that the program binds itself (arguments, assigned variables, attributes of
--- self) become one token each for their kind, dotted names of libraries, operators and numbers stay. What every task has
--- in common (class header, super().__init__()) is left out. The similarity is Dice's coefficient over the multisets of
--- token trigrams: 1 for programs that differ in names only, 0 without a common trigram.
+-- self) become one token each for their kind, dotted names of libraries, operators and numbers stay.
+-- What every task has in common (class header, super().__init__()) is left out. The similarity is Dice's coefficient
+-- over the multisets of token trigrams: 1 for programs that differ in names only, 0 without a common trigram.
 
 local similarity = {}
 
@@ -15,7 +15,8 @@ local KEYWORDS = { ["return"] = true, ["def"] = true, ["if"] = true, ["for"] = t
 local function class_body(source)
   local text = "\n" .. source:gsub("\r\n", "\n"):gsub("#[^\n]*", "")
   -- `Model = Other` says which class is meant.
-  local name = not text:match("\nclass%s+Model%s*[%(:]") and (text .. "\n"):match("\nModel%s*=%s*([%w_]+)%s*\n") or "Model"
+  local name = not text:match("\nclass%s+Model%s*[%(:]") and (text .. "\n"):match("\nModel%s*=%s*([%w_]+)%s*\n")
+    or "Model"
   local body = text:match("\nclass%s+" .. name .. "%s*%b():%s*\n(.*)")
   local out = {}
   for line in ((body or text) .. "\n"):gmatch("(.-)\n") do

@@ -17,8 +17,8 @@ stack.MIX = { 3.19, 75.11, 8.95, 2.88, 1.53, transformers = 8.33 }
 local WEIGHTS = { pointwise = 3, activation = 4, reduction = 2, shape = 1, pooling = 2, padding = 0.5, conv = 3,
   batchnorm = 2, normalization = 3, instancenorm = 1, linear = 4, rnn = 0.5, transformer = 0.5, upsampling = 1,
   pixelshuffle = 0.5, channelshuffle = 0.3, flatten = 0.3, fold = 0.2 }
--- What a target is reckoned to do, for sizes by time; the filter measures. cuda: a data-center GPU of 2022 or later, fp32
--- products without tensor cores.
+-- What a target is reckoned to do, for sizes by time; the filter measures. cuda: a data-center GPU of 2022 or later,
+-- fp32 products without tensor cores.
 stack.BUDGETS = {
   cpu = { seconds = { 0.002, 0.05 }, flops_per_s = 1.5e10, bytes_per_s = 4e9, peak_bytes = 128 * 2 ^ 20 },
   cuda = { seconds = { 0.002, 0.05 }, flops_per_s = 4e13, bytes_per_s = 2.5e12, peak_bytes = 6 * 2 ^ 30 },
@@ -215,9 +215,9 @@ function stack.nice(n)
   return power * 2
 end
 
---- Changes the leading dimension of each task so that the reckoned time reaches the budget's least; half of the way where
---- that is too much. A task: {facts, sizes: those of the input first, written(sizes): its source at such sizes}; gets
---- reckoned_s.
+--- Changes the leading dimension of each task so that the reckoned time reaches the budget's least;
+--- half of the way where that is too much. A task: {facts, sizes: those of the input first, written(sizes):
+--- its source at such sizes}; gets reckoned_s.
 ---@async
 ---@param tasks table[]
 ---@param probe fun(sources: string[]): table[]

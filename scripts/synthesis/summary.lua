@@ -1,4 +1,5 @@
--- The tables of a synthesised suite: composition (the paper's table 3), reasons, times, similarities (figure 7), stages.
+-- The tables of a synthesised suite: composition (the paper's table 3), reasons, times, similarities (figure 7),
+-- stages.
 
 local library = require "synthesis.library"
 local similarity = require "synthesis.similarity"
@@ -27,8 +28,8 @@ local function composition(tasks)
   end
   rows[6] = { "transformers operator", tostring(composed[0] or 0), tostring(kept[0] or 0), percent(kept[0] or 0, all),
     ("%.2f %%"):format(stack.MIX.transformers) }
-  return { title = "Composition (table 3 of the paper)", columns = { "operators", "composed", "kept", "share", "paper" },
-    rows = rows }
+  return { title = "Composition (table 3 of the paper)",
+    columns = { "operators", "composed", "kept", "share", "paper" }, rows = rows }
 end
 
 --- Counts between the edges, one more bin than there are edges.
@@ -129,8 +130,17 @@ local function rate(made)
   return ("%d tasks kept%s in %.0f s: %.0f an hour\n"):format(kept, where, sum, kept * 3600 / sum)
 end
 
+---@class Made
+---@field found table
+---@field given_up integer
+---@field tasks table[]
+---@field stages table[]
+---@field device? string
+---@field measured integer
+---@field known integer
+
 --- All tables as text.
----@param made {found: table, given_up: integer, tasks: table[], stages: table[], device?: string, measured: integer, known: integer}
+---@param made Made
 ---@return string
 function summary.text(made)
   local list = library.tables(made.found)

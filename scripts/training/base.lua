@@ -1,6 +1,6 @@
--- Makes a small base model: a tokenizer and a decoder supervised on the dialogues of a teacher, who seldom errs at first
--- and often at last. What the model has learned by then stays in it; what it shows is a share of right answers that
--- leaves room, as a capable model's first answers to a hard task do.
+-- Makes a small base model: a tokenizer and a decoder supervised on the dialogues of a teacher, who seldom errs at
+-- first and often at last. What the model has learned by then stays in it; what it shows is a share of right answers
+-- that leaves room, as a capable model's first answers to a hard task do.
 
 local corpus = require "policies.corpus"
 local environment = require "agent.environment"
@@ -76,8 +76,8 @@ local function rate(c, step, steps)
   return c.lr * math.min(1, step / c.warm_steps) * (0.1 + 0.9 * along)
 end
 
---- Supervised steps over the dialogues, in their order. `each(step, loss, tokens)` is called after every step and ends the
---- training by returning true.
+--- Supervised steps over the dialogues, in their order. `each(step, loss, tokens)` is called after every step and ends
+--- the training by returning true.
 ---@async
 ---@param actor khost.Trainer
 ---@param dialogues Dialogue[]

@@ -31,7 +31,8 @@ function validate.play(run, stage, step, policy, o)
     end
   end
   local pass = count > 0 and right / count or 0
-  local result = { validation_pass = pass, validation_reward = 2 * pass - 1, validation_turns = turns / math.max(1, count) }
+  local result = { validation_pass = pass, validation_reward = 2 * pass - 1,
+    validation_turns = turns / math.max(1, count) }
   for name, value in pairs(result) do
     log.metric(stage .. "/" .. name, value, step)
   end

@@ -1,6 +1,7 @@
 -- The judge's clock beside CUPTI, which reads the start and the end of the same kernel inside the candidate's process:
--- `khost tests/bench/clock.lua` (needs a GPU). One candidate of one kernel, with inputs of several lengths; the judge's time is
--- less what its windows take by themselves. CUPTI's reading is the candidate's own word: none of these cheats.
+-- `khost tests/bench/clock.lua` (needs a GPU). One candidate of one kernel, with inputs of several lengths;
+-- the judge's time is less what its windows take by themselves. CUPTI's reading is the candidate's own word:
+-- none of these cheats.
 --   --only TEXT   candidates whose name contains this        --tries N   verdicts of each length, the median counts
 -- Exit code 1 when one from 100 us to 50 ms is more than 3 % apart, or another one more than that and the slack.
 local args = require "lib.args"

@@ -23,7 +23,8 @@ function fixtures.names(group)
   return names
 end
 
---- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact another one than before, with the same code.
+--- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact
+--- another one than before, with the same code.
 ---@param name string
 ---@param mark? string
 ---@return table
@@ -72,9 +73,16 @@ function fixtures.lacks(name)
 end
 
 ---@param name string
----@return {status: string|string[], stage?: string, reason?: string, twin?: string, needs?: string}
+---@return {status: string|string[], stage?: string, reason?: string, faster?: boolean, twin?: string, victim?: string, needs?: string, attack?: string, mechanism?: string}
 function fixtures.expected(name)
   return json.decode(assert(fs.read(folder_of(name) .. "/expected.json")))
+end
+
+--- Why a candidate's outcome cannot be had yet; nil where it must be met.
+---@param name string
+---@return string|nil
+function fixtures.open(name)
+  return json.decode(assert(fs.read(folder_of("open.json"))))[name]
 end
 
 --- Whether a word is the wanted one, or one of a list.

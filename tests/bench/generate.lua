@@ -1,7 +1,7 @@
--- How fast tokens are drawn: `khost tests/bench/generate.lua`, by default a model of SmolLM2-135M's shape with random weights,
--- on the card where there is one. Reading of prompts and drawing are timed apart; drawing is printed beside the floor that
--- reading the weights and all keys and values once a step sets, and on a card beside Hugging Face's generate and the same
--- step out of PyTorch's own kernels (generate_reference.py).
+-- How fast tokens are drawn: `khost tests/bench/generate.lua`, by default a model of SmolLM2-135M's shape with random
+-- weights, on the card where there is one. Reading of prompts and drawing are timed apart; drawing is printed beside
+-- the floor that reading the weights and all keys and values once a step sets, and on a card beside Hugging Face's
+-- generate and the same step out of PyTorch's own kernels (generate_reference.py).
 local args = require "lib.args"
 local log = require "khost.log"
 local sched = require "khost.sched"
@@ -68,7 +68,8 @@ local function run(list)
   log.print(("%d parameters, %s on %s, batch %d, prompt %d, new %d, temperature 1 with log-probs"):format(parameters,
     options.dtype, others.card or options.device, options.batch, options.prompt, options.new))
   log.print(("prompts        %9.0f tokens/s"):format(options.batch * options.prompt / read))
-  log.print(("decode         %9.0f tokens/s, %.3f ms a step (%d steps in all, %.3f s)"):format(rate, step_s * 1e3, steps, all))
+  log.print(("decode         %9.0f tokens/s, %.3f ms a step (%d steps in all, %.3f s)"):format(rate, step_s * 1e3,
+    steps, all))
   local bytes = options.dtype == "bf16" and 2 or 4
   local bandwidth = options.bandwidth and options.bandwidth * 1e9 or others.bandwidth or 20e9
   local kept = SMOLLM2.layers * 2 * SMOLLM2.kv_heads * SMOLLM2.head_width * bytes * (options.prompt + options.new / 2)

@@ -58,7 +58,10 @@ def hugging_face():
 def graph_step():
     """Merged projections, scaled_dot_product_attention over padded slots with a mask, Gumbel-max and log-probs."""
     longest = PROMPT + NEW
-    make = lambda *shape: torch.randn(*shape, device=DEVICE, dtype=TYPE) * 0.02
+
+    def make(*shape):
+        return torch.randn(*shape, device=DEVICE, dtype=TYPE) * 0.02
+
     layers = [{"qkv": make((HEADS + 2 * KV_HEADS) * HEAD, WIDTH), "out": make(WIDTH, HEADS * HEAD),
                "gate_up": make(2 * MLP, WIDTH), "down": make(WIDTH, MLP),
                "norm1": torch.ones(WIDTH, device=DEVICE, dtype=TYPE), "norm2": torch.ones(WIDTH, device=DEVICE, dtype=TYPE),

@@ -6,8 +6,9 @@
 --   --set against=eager   leaves torch.compile out, which a new task takes longest for
 --   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
 --   --set target=cuda the same mix on the GPU, and the times of distinct candidates one after the other; no A/A
---   --set kernelbench=DIR, --set cuda_agent=DIR   instead: one candidate in Python through KernelBench's own evaluation, or
---                     the released CUDA-Agent scripts, of a checkout in DIR, and through the judge on the same GPU
+--   --set kernelbench=DIR, --set cuda_agent=DIR
+--                     instead: one candidate in Python through KernelBench's own evaluation, or the released
+--                     CUDA-Agent scripts, of a checkout in DIR, and through the judge on the same GPU
 --   --set busy=false  with a trainer that steps in this process meanwhile (needs a khost with the trainer)
 -- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
 local args = require "lib.args"

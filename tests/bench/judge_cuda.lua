@@ -1,6 +1,7 @@
--- The CUDA target against the workspaces whose verdict is known: `khost tests/bench/judge_cuda.lua`. One judge, warm after
--- the first. Prints a line for each verdict and, last, how many were as they must be; exit code 1 when one was not.
---   --only TEXT     workspaces whose path contains TEXT        --repeat N   each of them N times (spread of the speed-up)
+-- The CUDA target against the workspaces whose verdict is known: `khost tests/bench/judge_cuda.lua`.
+-- One judge, warm after the first. Prints a line for each verdict and, last, how many were as they must be;
+-- exit code 1 when one was not.
+--   --only TEXT     workspaces whose path contains TEXT        --repeat N   each N times (spread of the speed-up)
 --   --folder PATH   instead of tests/kernels/cuda              --json FILE  all records, one a line
 --   --against eager  leaves torch.compile out                  --tolerance NAME  paper, strict or calibrated
 -- Repeats differ by a comment, so that each is an artefact of its own; their builds overlap.

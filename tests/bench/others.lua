@@ -71,7 +71,8 @@ local function line(label, what, theirs, ours)
   log.print(("%-12s %-38s %7.2f s, judge %6.2f s: %.0f times"):format(label, what, theirs, ours, theirs / ours))
 end
 
---- Prints the comparison with one evaluator. False when one side did not accept the candidate: then nothing is compared.
+--- Prints the comparison with one evaluator. False when one side did not accept the candidate:
+--- then nothing is compared.
 ---@param which "kernelbench"|"cuda_agent"
 ---@param checkout string folder of its repository
 ---@return boolean

@@ -1,6 +1,6 @@
--- What more processes give: `khost tests/bench/ranks.lua --ranks 2` trains as one process and then as several that share every
--- update, each with a card of its own where there are cards, and prints how the rate grows. Every rank has as many tokens
--- a step as the lone one.
+-- What more processes give: `khost tests/bench/ranks.lua --ranks 2` trains as one process and then as several that
+-- share every update, each with a card of its own where there are cards, and prints how the rate grows.
+-- Every rank has as many tokens a step as the lone one.
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -50,7 +50,8 @@ local function train(size, options)
     options.dtype, options.tokens, options.length, options.steps, options.threads)
   local ranks = {}
   for rank = 0, size - 1 do
-    ranks[rank + 1] = { "sh", "-c", ("RANK=%d WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d exec /proc/$PPID/exe %s/%s %s"
+    ranks[rank + 1] = { "sh", "-c",
+      ("RANK=%d WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d exec /proc/$PPID/exe %s/%s %s"
       ):format(rank, size, options.port, fs.root(), ABOUT.name, shared) }
     if options.model then
       ranks[rank + 1][3] = ("%s --model '%s'"):format(ranks[rank + 1][3], options.model)

@@ -1,5 +1,5 @@
--- What the trainer's benches share: a model of SmolLM2-135M's shape, the options that name a model and where it runs, and
--- the same work in other programs on the same card.
+-- What the trainer's benches share: a model of SmolLM2-135M's shape, the options that name a model and where it runs,
+-- and the same work in other programs on the same card.
 local fs = require "khost.fs"
 local json = require "khost.json"
 local machine = require "khost.machine"

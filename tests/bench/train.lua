@@ -1,6 +1,7 @@
--- What an optimizer step costs: `khost tests/bench/train.lua`, by default a model of SmolLM2-135M's shape with random weights,
--- on the card where there is one, there beside a step of Hugging Face's model and a PPO step written by hand with it
--- (train_reference.py). Model FLOPs are 6 a parameter and token, attention left out; the share of peak needs --peak.
+-- What an optimizer step costs: `khost tests/bench/train.lua`, by default a model of SmolLM2-135M's shape with random
+-- weights, on the card where there is one, there beside a step of Hugging Face's model and a PPO step written by hand
+-- with it (train_reference.py). Model FLOPs are 6 a parameter and token, attention left out; the share of peak needs
+-- --peak.
 local args = require "lib.args"
 local log = require "khost.log"
 local sched = require "khost.sched"
@@ -11,7 +12,8 @@ local CARD = smollm2.card
 local OPTIONS = smollm2.options {
   { name = "--tokens", kind = "number", default = CARD and 16384 or 1024, help = "tokens of a step" },
   { name = "--length", kind = "number", default = CARD and 512 or 256, help = "tokens of a trajectory" },
-  { name = "--pack", kind = "number", default = CARD and 16384 or 1024, help = "tokens of a forward and backward pass" },
+  { name = "--pack", kind = "number", default = CARD and 16384 or 1024,
+    help = "tokens of a forward and backward pass" },
   { name = "--steps", kind = "number", default = CARD and 10 or 2, help = "timed steps; the median is printed" },
   { name = "--recompute", kind = "flag", help = "compute layers again in the backward pass" },
   { name = "--threads", kind = "number", default = CARD and 8 or 2, help = "threads of tensor work" },
@@ -28,7 +30,8 @@ local function reference(options)
 end
 
 local function run(list)
-  local options = args.parse(OPTIONS, list, { name = "tests/bench/train.lua", summary = "seconds of an optimizer step" })
+  local options = args.parse(OPTIONS, list,
+    { name = "tests/bench/train.lua", summary = "seconds of an optimizer step" })
   local actor = assert(trainer.open { model = options.model or SMOLLM2, seed = 1, threads = options.threads,
     device = options.device, dtype = options.dtype, recompute = options.recompute, lease = "" })
   local batch = trainer.pack(smollm2.episodes(options.tokens, options.length), { tokens = options.pack })

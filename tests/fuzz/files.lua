@@ -1,5 +1,6 @@
--- Fuzzes the file tools against a workspace in which a hostile shell makes links, pipes, folders and odd names, also while
--- the tools work. They may refuse anything; they may not raise, follow a link out, change what is protected, or take long.
+-- Fuzzes the file tools against a workspace in which a hostile shell makes links, pipes, folders and odd names, also
+-- while the tools work. They may refuse anything; they may not raise, follow a link out, change what is protected, or
+-- take long.
 --
 --   ./khost tests/fuzz/files.lua [--seconds 300] [--seed 1] [--only N]
 --
@@ -31,7 +32,7 @@ local PREFIXES = { "/workspace/", "/workspace/kernels/", "/workspace//", "", "/"
 local TEXTS = { "", "int a;\n", "a", "\n", "int b;\r\n", "\tx", "     1\tint a;", "%1", "needle", "\0", "\255",
   ("long "):rep(3000),
   "{\"cells\": [{\"cell_type\": \"code\", \"source\": \"1\"}]}", "{\"cells\": 3}",
-    "{\"cells\": [1, null, {\"id\": 3}]}" }
+  "{\"cells\": [1, null, {\"id\": 3}]}" }
 local PATTERNS = { "needle", ".*", "(a+)+$", "[", "(?<x>a)", "^", "\\", "(?R)", "a{1000}", "\\p{L}", "(?i)INT", "$",
   "" }
 local NUMBERS = { 0, 1, -1, 2, 1e9, 2 ^ 53, -2 ^ 53, 1.5, "3", "x", math.huge, 0 / 0 }
@@ -86,13 +87,13 @@ end
 local COMMANDS = { "ln -sfn CANARY link", "ln -sfn CANARY kernels/link", "ln -sfn CANARY kernels/a.cpp",
   "rm -rf kernels/deep; ln -sfn / kernels/deep",
   "rm -f kernels/link; mkfifo kernels/pipe", "rm -rf link; ln -s .. kernels/loop", "mv kernels k2; ln -s / kernels",
-    "rm -f kernels; mv k2 kernels",
+  "rm -f kernels; mv k2 kernels",
   "mkdir -p kernels/deep; echo needle > kernels/deep/b.cu", "printf 'int a;\\nneedle\\n' > kernels/a.cpp",
-    "rm -rf .khost; ln -s / .khost",
+  "rm -rf .khost; ln -s / .khost",
   "rm -f .khost; mkdir -p .khost", "chmod 0 kernels/*", "chmod -R u+rwX kernels", "rm -rf kernels/*", "ln -sfn / out",
-    "truncate -s 5M kernels/big",
+  "truncate -s 5M kernels/big",
   "touch $'kernels/\\xff\\n'", "rm -rf kernels; ln -sfn CANARY kernels", "rm -f kernels; mkdir kernels",
-    "ln CANARY kernels/hard; ln model.py kernels/hard",
+  "ln CANARY kernels/hard; ln model.py kernels/hard",
   "echo '*' > kernels/.gitignore", "ln -sfn /proc/self/root out", "mkdir -p $(printf 'kernels/%0.sd/' $(seq 100))" }
 
 -- Two folders that are swapped for as long as the shell lives: what is checked and what is opened must be one thing.

@@ -1,6 +1,6 @@
 -- Fuzzes the HTTP client and the policy behind it with a server process whose answers are broken HTTP (tests/servers/
--- noise.py): wrong lengths, chunks that lie, odd headers, half answers. Each request gives an answer or a code, in time;
--- the policy gives an answer, or says what it counted.
+-- noise.py): wrong lengths, chunks that lie, odd headers, half answers. Each request gives an answer or a code, in
+-- time; the policy gives an answer, or says what it counted.
 --
 --   ./khost tests/fuzz/http.lua [--seconds 300] [--seed 1] [--only N]
 local args = require "lib.args"
@@ -29,7 +29,8 @@ local function ask(url, random)
   if not got then
     assert(type(message) == "string" and CODES[code], "no answer and no code: " .. tostring(code))
   else
-    assert(type(got.status) == "number" and type(got.body) == "string" and type(got.headers) == "table", "half an answer")
+    assert(type(got.status) == "number" and type(got.body) == "string" and type(got.headers) == "table",
+      "half an answer")
     assert(#got.body <= MOST_BYTES, "more bytes than are allowed")
     for name, value in pairs(got.headers) do
       assert(type(name) == "string" and name == name:lower() and type(value) == "string", "a header that is none")
@@ -40,8 +41,8 @@ local function ask(url, random)
 end
 
 local function talk(url, is_stream, stream)
-  local policy = assert(endpoint.open { url = url, model = "m", toolset = tools.load { "Bash" }, stream = is_stream, tries = 2,
-    pause_s = 0.001, most_pause_s = 0.002, timeout_s = 2, idle_s = 1 })
+  local policy = assert(endpoint.open { url = url, model = "m", toolset = tools.load { "Bash" }, stream = is_stream,
+    tries = 2, pause_s = 0.001, most_pause_s = 0.002, timeout_s = 2, idle_s = 1 })
   local conversation = policy.begin({ messages = { { role = "user", text = "x" } } }, stream)
   local drawn, message, code = conversation:draw(16)
   assert(policy.counts.requests and policy.counts.requests <= 8, "requests were not counted, or too many")

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "host/base/json.h"
 #include "tests/host/lua_probe.h"
 
 namespace khost::tests {

@@ -63,6 +63,35 @@ std::string launcher() {
   return std::string(KHOST_SOURCE_DIR) + "/khost";
 }
 
+// A Python that claims to have PyTorch, and a cmake that notes its targets in build/calls, says what Ninja says of four
+// units, FAKE_SECONDS each, and makes programs that print their arguments.
+struct FakeTools : Folder {
+  FakeTools() {
+    write_program(path / "bin/python", "#!/bin/sh\nexit 0\n");
+    write_program(path / "bin/cmake", R"(#!/bin/bash
+cd "$KHOST_BUILD"
+if [ "$1" = -S ]; then echo configured >>calls; : >build.ninja; exit 0; fi
+while [ "$1" != --target ]; do shift; done
+shift
+echo "$*" >>calls
+for unit in 1 2 3 4; do sleep "$FAKE_SECONDS"; echo "[$unit/4] Building CXX object unit$unit.o"; done
+printf '#!/bin/bash\necho "ran $*"\n' >khost
+cp khost khost_tests
+chmod +x khost khost_tests
+)");
+  }
+  std::map<std::string, std::string> with_seconds(const std::string& seconds) const {
+    auto result = environment();
+    result["PATH"] = (path / "bin").string() + ":" + std::getenv("PATH");
+    result["KHOST_PYTHON"] = (path / "bin/python").string();
+    result["FAKE_SECONDS"] = seconds;
+    result["CI"] = "";
+    return result;
+  }
+  // What was built, one call a line.
+  std::string calls() const { return text_of(path / "build/calls"); }
+};
+
 }  // namespace
 
 TEST_CASE("launcher: a start after the first only looks whether something changed, in less than a second") {
@@ -152,6 +181,92 @@ TEST_CASE("launcher: test refuses unknown arguments and names that no test has")
   Child unknown({"bash", launcher(), "test", "--frobnicate"}, environment);
   CHECK(unknown.wait(20) == 2);
   CHECK_MESSAGE(unknown.has("unknown argument '--frobnicate'"), unknown.text());
+}
+
+TEST_CASE("launcher: a command builds the program alone, and other parts when they are asked for") {
+  const FakeTools tools;
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"bash", launcher()});
+    Child child(words, tools.with_seconds("0"));
+    const int code = child.wait(60);
+    return std::to_string(code) + " " + child.text();
+  };
+  CHECK(run({"evaluate", "--task", "a b"}).ends_with("ran evaluate --task a b\n"));
+  CHECK(tools.calls() == "configured\npart-program");
+  CHECK(run({"evaluate"}) == "0 ran evaluate\n");  // nothing is left to do
+  CHECK(run({"build", "trainer"}).starts_with("0 "));
+  CHECK(tools.calls() == "configured\npart-program\npart-trainer");
+  CHECK(run({"build", "trainer"}) == "0 ");
+  CHECK(run({"setup"}).starts_with("0 "));
+  CHECK(tools.calls().ends_with("part-program part-trainer part-trainer-cuda part-judge-cuda"));
+  CHECK(run({"test", "-R", "some name"}).ends_with("ran --test-case=*some name* --no-skip\n"));
+  CHECK(tools.calls().ends_with("part-judge-cuda part-tests"));
+  const std::string wrong = run({"build", "engine"});
+  CHECK_MESSAGE(wrong.starts_with("2 khost: build: unknown part 'engine'; there are program trainer"), wrong);
+}
+
+TEST_CASE("launcher: two starts in one folder wait for each other, and the second builds nothing again") {
+  const FakeTools tools;
+  Child first({"bash", launcher(), "first"}, tools.with_seconds("1"));
+  REQUIRE_MESSAGE(first.until("compiling (program)", 60), first.text());
+  Child second({"bash", launcher(), "second"}, tools.with_seconds("1"));
+  CHECK_MESSAGE(
+      second.until("another khost (process " + std::to_string(first.pid()) + ") builds in this folder; waiting", 60),
+      second.text());
+  CHECK(first.wait(60) == 0);
+  CHECK(second.wait(60) == 0);
+  CHECK_MESSAGE(first.text().ends_with("ran first\n"), first.text());
+  CHECK_MESSAGE(second.text().ends_with("waiting\nran second\n"), second.text());
+  CHECK(tools.calls() == "configured\npart-program");
+}
+
+TEST_CASE("launcher: a build that was killed goes on with the next start, without what may be half of a library") {
+  const FakeTools tools;
+  Child killed({"bash", launcher(), "first"}, tools.with_seconds("1"));
+  REQUIRE_MESSAGE(killed.until("compiling (program)", 60), killed.text());
+  std::ofstream(tools.path / "build/libkhost_trainer.so") << "half";
+  killed.signal(SIGKILL);
+  CHECK(killed.wait(60) == 128 + SIGKILL);
+  Child next({"bash", launcher(), "next"}, tools.with_seconds("0"));
+  CHECK(next.wait(60) == 0);
+  CHECK_MESSAGE(next.has("did not end; going on with it"), next.text());
+  CHECK_MESSAGE(next.text().ends_with("ran next\n"), next.text());
+  CHECK(!fs::exists(tools.path / "build/libkhost_trainer.so"));
+  CHECK(!fs::exists(tools.path / "build/.building"));
+  CHECK(tools.calls() == "configured\npart-program\npart-program");
+}
+
+TEST_CASE("launcher: a build that fails shows the end of its log and a remedy") {
+  const FakeTools tools;
+  write_program(tools.path / "bin/cmake", "#!/bin/sh\necho 'unit.cpp:1: error: nonsense'\nexit 1\n");
+  Child wrong({"bash", launcher(), "x"}, tools.with_seconds("0"));
+  CHECK(wrong.wait(60) == 1);
+  CHECK_MESSAGE(wrong.has("    unit.cpp:1: error: nonsense"), wrong.text());
+  CHECK_MESSAGE(wrong.has("remedy: read the log"), wrong.text());
+}
+
+TEST_CASE("launcher: a build says how many units are done and about how long the others take") {
+  const FakeTools tools;
+  Child child({"bash", launcher(), "x"}, tools.with_seconds("4"));
+  CHECK(child.wait(60) == 0);
+  // After ten seconds two units of four seconds are done.
+  CHECK_MESSAGE(child.has("khost:   2 of 4 units, about 10 s left\n"), child.text());
+  CHECK_MESSAGE(child.has("khost:   done in 16 s\n"), child.text());
+}
+
+TEST_CASE("launcher: of two clones one installs what both lack, and the other waits") {
+  const Folder folder;
+  if (std::system("/usr/bin/python3 -c 'import torch' 2>/dev/null") == 0) {
+    return skip("this machine's Python has PyTorch, so nothing gets installed");
+  }
+  fs::create_directories(folder.path / "cache/khost");
+  const std::string lock = (folder.path / "cache/khost/.lock").string();
+  std::ofstream(lock) << "4711\n";
+  Child holder({"flock", lock, "sh", "-c", "echo held; sleep 60"});
+  REQUIRE(holder.until("held", 20));
+  Child child({"bash", launcher(), "x"}, folder.environment());
+  CHECK_MESSAGE(child.until("khost: another khost (process 4711) installs packages or PyTorch; waiting\n", 60),
+                child.text());
 }
 
 TEST_CASE("install: a prefix of its own holds the program with its scripts, and doctor runs from there") {

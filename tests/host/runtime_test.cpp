@@ -82,7 +82,12 @@ TEST_CASE("khost --help, --version and unknown commands") {
   const Ended help = run_khost({"--help"});
   CHECK(help.code == 0);
   CHECK(has(help, "usage: khost"));
-  CHECK(has(help, "doctor"));
+  CHECK(has(help, "doctor       what this machine offers"));
+  CHECK(has(help, "recipes/full_pipeline.lua  the whole pipeline as one run"));
+  CHECK(has(help, "test   builds and runs the tests"));
+  const Ended one = run_khost({"help", "evaluate"});
+  CHECK(one.code == 0);
+  CHECK(has(one, "usage: khost evaluate"));
   CHECK(run_khost({"--version"}).code == 0);
   const Ended unknown = run_khost({"doctr"});
   CHECK(unknown.code == 2);

@@ -95,7 +95,8 @@ TEST_CASE("unwind: an error that ends a task runs the destructors of its C++ fra
 }
 
 // In a process of its own: an exception that LuaJIT swallows is never caught as C++ sees it, so that
-// std::uncaught_exceptions() stays above zero, and what asks for it (doctest does) takes every later scope for unwinding.
+// std::uncaught_exceptions() stays above zero, and what asks for it (doctest does) takes every later scope for
+// unwinding.
 TEST_CASE("unwind: a C++ exception that nobody translated is an error in Lua, or reaches the C++ frame that waits") {
   const pid_t child = fork();
   REQUIRE(child >= 0);

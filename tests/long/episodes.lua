@@ -1,5 +1,5 @@
--- Many episodes at once, each with a real shell, background commands and files: no output may be lost, and afterwards no
--- process, mount, descriptor or folder may be left.
+-- Many episodes at once, each with a real shell, background commands and files: no output may be lost, and afterwards
+-- no process, mount, descriptor or folder may be left.
 --
 --   ./khost tests/long/episodes.lua [--episodes 256] [--turns 6]
 --
@@ -101,7 +101,7 @@ local function complaint(number, turns, episode, job)
   if episode.ending ~= "final_answer" then return "ended by " .. episode.ending .. " " .. tostring(episode.error) end
   if seen(2, 1):sub(1, #lines_of(mark)) ~= lines_of(mark) then return "lines of a command are lost" end
   if not seen(2, 1):find(("[exit code %d, "):format(number % 200), 1, true) then return "an exit code is lost" end
-  if job ~= lines_of(mark) then 
+  if job ~= lines_of(mark) then
     return ("a background command's output is lost: %d of %d bytes (%s)"):format(#job, #lines_of(mark), seen(1, 3))
   end
   if seen(3, 1) ~= "     1\t" .. mark then return "a file holds something else: " .. seen(3, 1) end
@@ -153,7 +153,7 @@ local function run(list)
   watcher:cancel()
   local seconds = sched.now() - begin
   print(("%d episodes of %d turns at once: %.1f s, %d wrong"):format(options.episodes, options.turns, seconds, wrong))
-  local deadline, left = sched.now() + 30, nil
+  local deadline, left = sched.now() + 30
   repeat
     sched.collect_garbage()
     sched.sleep(0.25)

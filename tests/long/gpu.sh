@@ -11,13 +11,13 @@
 #   sanitizer      compute-sanitizer on khost-judge         others    beside KernelBench and CUDA-Agent, of which KERNELBENCH and
 #                                                                     CUDA_AGENT name checkouts
 set -uo pipefail
-cd "$(dirname "$(readlink -f "$0")")/../.."
+cd "$(dirname "$(readlink -f "$0")")/../.." || exit 1
 logs=${1:-$(mktemp -d)}
 shift || true
 parts=${*:-plans python profile exploits mix clock repeat cases sanitizer others}
 jobs=$(($(nproc) > 3 ? $(nproc) - 2 : 2))
-judge="tests/bench/judge.lua --set target=cuda --set jobs=$jobs"
-repeat="tests/bench/judge_cuda.lua --repeat 10 --against eager --only"
+judge=(tests/bench/judge.lua --set target=cuda --set "jobs=$jobs")
+repeat=(tests/bench/judge_cuda.lua --repeat 10 --against eager --only)
 failed=0
 mkdir -p "$logs"
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
@@ -38,9 +38,12 @@ for part in $parts; do
     python) run python 240 ./khost test -R "every known CUDA candidate in Python" ;;
     profile) run profile 120 ./khost test -R "on a GPU" ;;
     exploits) run exploits 300 ./khost tests/bench/exploits.lua --target cuda --jobs 8 ;;
-    mix) run mix 600 ./khost $judge --set timed=40 --set mix=128 ;;
+    mix) run mix 600 ./khost "${judge[@]}" --set timed=40 --set mix=128 ;;
     clock) run clock 400 ./khost tests/bench/clock.lua ;;
-    repeat) for name in linear_tiled linear_large linear_cublas; do run "repeat_$name" 90 ./khost $repeat "good/$name"; done ;;
+    repeat)
+      for name in linear_tiled linear_large linear_cublas; do
+        run "repeat_$name" 90 ./khost "${repeat[@]}" "good/$name"
+      done ;;
     cases) run cases 200 ./khost recipes/case_studies.lua ;;
     sanitizer) run sanitizer 200 tests/probes/sanitize.sh ;;
     others)

@@ -52,7 +52,8 @@ local function killed_and_resumed(server, folder)
     :format(folder, fs.root(), fs.build_dir(), TASK, url, folder)
   local first = sched.spawn(function() return machine.run({ "/bin/sh", "-c", line }, { timeout_s = TIMEOUT_S }) end)
   local function started() return fs.read(folder .. "/first") or "" end
-  t.eventually(function() return requests(server) >= 4 or first:status() ~= "waiting" and first:status() ~= "ready" end, TIMEOUT_S)
+  t.eventually(function() return requests(server) >= 4 or first:status() ~= "waiting" and first:status() ~= "ready" end,
+    TIMEOUT_S)
   t.is_true(requests(server) >= 4, "the search ended before it was killed:\n" .. started())
   machine.run({ "/bin/kill", "-9", (fs.read(folder .. "/pid"):gsub("%s", "")) }, {})
   first:wait()
@@ -82,14 +83,17 @@ local function kept(path)
     t.expect({ trajectory.status, #trajectory.turns, trajectory.verdict.status }, { "final_answer", 3, "ok" })
     local seen = trajectory.turns[2].calls[1].observation
     for _, part in ipairs { "compiled\n", "kUnused = 1", "fastest: kUnused = " } do has(seen, part) end
-    t.expect({ #trajectory.head.tools_hash, #trajectory.head.skill_hash, trajectory.usage.prompt_tokens }, { 64, 64, 300 })
+    t.expect({ #trajectory.head.tools_hash, #trajectory.head.skill_hash, trajectory.usage.prompt_tokens },
+      { 64, 64, 300 })
   end
 end
 
 local function shown_and_exported(path, folder)
   local code, text = khost { "show", path, "1" }
   t.expect(code, 0)
-  for _, part in ipairs { "turn 1", "> Write", "+KHOST_EXPORT(broadcast_bias)", "> Bash", "ok at time" } do has(text, part) end
+  for _, part in ipairs { "turn 1", "> Write", "+KHOST_EXPORT(broadcast_bias)", "> Bash", "ok at time" } do
+    has(text, part)
+  end
   for _, name in ipairs(export.NAMES) do
     local into = folder .. "/" .. name
     code, text = khost { "export", path, "--format", name, "--correct", "--out", into }

@@ -1,7 +1,7 @@
 -- Episodes with tool calls against a server that others wrote (tests/long/serve.sh starts it): whole, as a stream, and
 -- through tests/servers/faults.py, which answers 429 and 500, cuts an answer, kills the server and starts it again, and
--- breaks a call. A model of 135M weights seldom writes a call that makes sense: what must hold is that each episode runs
--- to its end, that calls are made or refused with labels, and that what went wrong is counted.
+-- breaks a call. A model of 135M weights seldom writes a call that makes sense: what must hold is that each episode
+-- runs to its end, that calls are made or refused with labels, and that what went wrong is counted.
 local args = require "lib.args"
 local endpoint = require "policies.endpoint"
 local environment = require "agent.environment"
@@ -31,8 +31,8 @@ local MESSAGES = {
 }
 
 local function play(options, name, url, is_stream)
-  local policy, message = endpoint.open { url = url .. "/v1", model = options.model, format = hermes, stream = is_stream,
-    temperature = 0.1, context = 2048, timeout_s = 240, tries = 120, most_pause_s = 2 }
+  local policy, message = endpoint.open { url = url .. "/v1", model = options.model, format = hermes,
+    stream = is_stream, temperature = 0.1, context = 2048, timeout_s = 240, tries = 120, most_pause_s = 2 }
   if not policy then error(message, 0) end
   local episode = assert(sandbox.within(nil, function(workspace)
     local world = environment.tools(workspace, tools.load(), { respond = hermes.respond })
@@ -50,8 +50,9 @@ local function play(options, name, url, is_stream)
         (call.observation or ""):match("[^\n]*")))
     end
   end
-  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(name, episode.ending, #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts),
-      json.encode(episode.labels)))
+  print(("%s: ended by %s after %d turns, %d calls, %d tokens; %s; labels %s"):format(name, episode.ending,
+    #episode.turns, made, episode.record.usage.completion_tokens, json.encode(policy.counts),
+    json.encode(episode.labels)))
   if episode.error then print("  " .. episode.error) end
   local ended = episode.ending ~= "env_error" and #episode.turns > 0
   return { ok = ended, made = made, counts = policy.counts, labels = episode.labels }

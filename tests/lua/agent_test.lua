@@ -1,4 +1,5 @@
--- The agent with tools in a real workspace, driven by a scripted policy; the Hermes chat format; the tiny one over tokens.
+-- The agent with tools in a real workspace, driven by a scripted policy; the Hermes chat format;
+-- the tiny one over tokens.
 local environment = require "agent.environment"
 local hermes = require "chat.hermes"
 local json = require "khost.json"
@@ -47,14 +48,16 @@ function spec.think_act_observe_until_an_answer_without_a_call()
 end
 
 function spec.schema_violations_are_labelled_and_end_the_episode()
-  local episode = play({ call("Fly", {}), call("Read", {}), '<tool_call>{"name": 3}</tool_call>', "done" }, { invalid_calls = 3 })
+  local episode = play({ call("Fly", {}), call("Read", {}), '<tool_call>{"name": 3}</tool_call>', "done" },
+    { invalid_calls = 3 })
   t.expect(episode.ending, "invalid_calls")
   t.expect(episode.labels, { unknown_tool = 1, missing_field = 1, malformed_call = 1 })
 end
 
 function spec.several_calls_in_one_answer_are_made_in_order()
   local episode = play {
-    call("Write", { file_path = "/workspace/kernels/a.cpp", content = "int a;\n" }) .. call("Bash", { command = "ls kernels" }),
+    call("Write", { file_path = "/workspace/kernels/a.cpp", content = "int a;\n" })
+      .. call("Bash", { command = "ls kernels" }),
     "done",
   }
   t.is_true(episode.turns[1].observation:find("a.cpp", 1, true), episode.turns[1].observation)
@@ -75,9 +78,11 @@ function spec.the_prompt_names_tools_skill_and_task()
 end
 
 function spec.tiny_conversations_are_append_only_tokens()
-  local tokenizer = assert(trainer.train_tokenizer({ "x\nt1 = relu(x) ok wrong" }, { vocab = 300, specials = tiny.SPECIALS }))
+  local tokenizer = assert(trainer.train_tokenizer({ "x\nt1 = relu(x) ok wrong" },
+    { vocab = 300, specials = tiny.SPECIALS }))
   local chat = tiny.open(tokenizer)
-  local graph = { inputs = { { name = "x", size = { 2 } } }, nodes = { { name = "t1", op = "relu", inputs = { "x" } } } }
+  local graph = { inputs = { { name = "x", size = { 2 } } },
+    nodes = { { name = "t1", op = "relu", inputs = { "x" } } } }
   local tokens = chat:prompt { graph = graph }
   t.expect(tokenizer:decode(tokens, { special = true }), "<|task|>x\nt1 = relu(x)<|answer|>")
   t.expect(tokenizer:decode(chat:observation("wrong"), { special = true }), "<|result|>wrong<|answer|>")

@@ -127,7 +127,8 @@ return {
     harness.is_true(not report.jsonl(results):find("root:", 1, true), "a secret was printed")
 
     -- Again without a judge: every answer was kept.
-    local again = checking.run(setmetatable({}, { __index = function() error("asked again") end }), tasks, OPTIONS, folder)
+    local again = checking.run(setmetatable({}, { __index = function() error("asked again") end }), tasks, OPTIONS,
+      folder)
     harness.expect(report.csv(again), report.csv(results))
   end,
 
@@ -141,7 +142,8 @@ return {
     for _, result in ipairs(results) do
       local plan = expected[result.task.id .. ".py"]
       if plan.healthy ~= result.healthy then
-        wrong[#wrong + 1] = ("%s: %s, found %s"):format(result.task.id, plan.healthy and "sound" or plan.flaw, names(result))
+        wrong[#wrong + 1] = ("%s: %s, found %s"):format(result.task.id, plan.healthy and "sound" or plan.flaw,
+          names(result))
       end
     end
     harness.is_true(#wrong == 0, table.concat(wrong, "\n"))
@@ -150,7 +152,7 @@ return {
 
   a_task_that_another_process_answers_otherwise_differs = function()
     local function flaw(here, there)
-      return health.findings { structure = {}, run = { finite = true, deterministic = true, seeded = true,
+      return health.findings { structure = {}, run = {
         null_candidates = {}, sketch = { here } }, again = { sketch = { there } } }
     end
     harness.expect(flaw({ 1, 2 }, { 1, 2.0001 }), {})
@@ -160,16 +162,24 @@ return {
 
   findings_are_read_from_facts_flaws_before_remarks = function()
     local findings = health.findings { structure = { too_large = true, shrink = { 128, 4 }, unused_parameters = { "w" },
-      unused_inputs = {}, dead_operators = {} }, run = { finite = true, deterministic = false, stateful = true,
-      seeded = true, null_candidates = { "zeros", "constant" }, no_operators = { "relu", "relu" }, idle_modules = {},
+      unused_inputs = {}, dead_operators = {} }, run = {
+      changes_inputs = true, null_candidates = { "zeros", "constant" }, no_operators = { "relu", "relu" }, idle_modules = {},
       uniform_axes = {} } }
     local list = {}
     for index, finding in ipairs(findings) do
       list[index] = finding.name .. "=" .. finding.detail
     end
-    harness.expect(table.concat(list, "; "), "stateful=; null=zeros, constant; no_op_operators=relu; "
+    harness.expect(table.concat(list, "; "), "changes_inputs=; null=zeros, constant; no_op_operators=relu; "
       .. "sliced=measured with 4 of 128 along the leading dimension; unused_parameters=w")
-    harness.expect({ health.verdict(findings) }, { false, "stateful" })
+    harness.expect({ health.verdict(findings) }, { false, "null" })
+  end,
+
+  a_fault_of_the_task_is_said_in_the_judges_words = function()
+    local findings = health.findings { structure = { unused_inputs = { "y" } },
+      run = { runs = true, fault = "hidden_state", text = "Model depends on what is drawn" } }
+    harness.expect(findings[1], { name = "hidden_state", detail = "Model depends on what is drawn" })
+    harness.expect(findings[2].name, "unused_inputs")
+    harness.expect({ health.verdict(findings) }, { false, "hidden_state" })
   end,
 
   a_lost_judge_is_asked_again_and_a_task_that_always_loses_it_dies = function()

@@ -57,7 +57,8 @@ end
 
 function spec.the_corpus_is_made_again_from_its_seed()
   local function text()
-    local list = corpus.make(5, 30, { tasks = { families = { "chain", "reduce" } }, fault_rate = 0.25, turns = 3, again = 0.5 })
+    local list = corpus.make(5, 30,
+      { tasks = { families = { "chain", "reduce" } }, fault_rate = 0.25, turns = 3, again = 0.5 })
     local parts = {}
     for _, dialogue in ipairs(list) do
       parts[#parts + 1] = dialogue.prompt
@@ -69,7 +70,8 @@ function spec.the_corpus_is_made_again_from_its_seed()
 end
 
 function spec.graphs_read_as_short_lines()
-  local task = compose.task(random.stream("text"), { families = { "chain" }, operators = { "leaky_relu", "square" }, length = { 2, 2 } })
+  local task = compose.task(random.stream("text"),
+    { families = { "chain" }, operators = { "leaky_relu", "square" }, length = { 2, 2 } })
   t.is_true(graph_text.text(task.graph):match("^x\nt1 = [%w_]+%(x, [%d%.]+%)\nt2 = [%w_]+%(t1, [%d%.]+%)$"),
     graph_text.text(task.graph))
 end
@@ -93,7 +95,8 @@ function spec.composed_graphs_equal_traced_ones()
   if not process then return end
   local stream, said, seen = random.stream("trace"), {}, {}
   for _ = 1, 12 do
-    local task = compose.task(stream, { families = { "chain", "bias", "rows", "reduce" }, length = { 2, 5 }, shapes = { { 4, 16 } } })
+    local task = compose.task(stream,
+      { families = { "chain", "bias", "rows", "reduce" }, length = { 2, 5 }, shapes = { { 4, 16 } } })
     local traced = assert(process:request("trace", { task = { source = task.source } }))
     said[#said + 1], seen[#seen + 1] = graph_text.text(task.graph), graph_text.text(traced)
     for i, node in ipairs(task.graph.nodes) do

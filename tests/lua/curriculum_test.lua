@@ -44,7 +44,8 @@ return {
   end,
 
   a_weight_of_zero_is_never_drawn = function()
-    local s = sampler.open({ name = "x", weight = function(task) return task.depth == 1 and 0 or 1 end }, tasks(3), RANGE)
+    local s = sampler.open({ name = "x", weight = function(task) return task.depth == 1 and 0 or 1 end }, tasks(3),
+      RANGE)
     for _, task in ipairs(s:draw(20, random.stream "zero")) do
       harness.is_true(task.id ~= "t1", "t1 was drawn")
     end

@@ -115,7 +115,8 @@ end
 function spec.a_wait_is_asked_for_in_seconds_or_by_a_date()
   t.expect(wait.date "Sun, 06 Nov 1994 08:49:37 GMT", 784111777)
   t.expect(wait.date "Thu, 29 Feb 2024 00:00:00 GMT", 1709164800)
-  for _, text in ipairs { "", "soon", "Sun, 06 Nix 1994 08:49:37 GMT", "06 Nov 1994", "Sunday, 06-Nov-94 08:49:37 GMT" } do
+  for _, text in ipairs { "", "soon", "Sun, 06 Nix 1994 08:49:37 GMT", "06 Nov 1994",
+    "Sunday, 06-Nov-94 08:49:37 GMT" } do
     t.expect(wait.date(text), nil)
   end
   local date = "Sun, 06 Nov 1994 08:49:37 GMT"

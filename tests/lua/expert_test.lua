@@ -40,7 +40,8 @@ KHOST_EXPORT(k)
 end
 
 function spec.separate_passes_go_through_the_output()
-  local got = text(graph({ { op = "add", inputs = { "x", "bias" } }, { op = "tanh", inputs = { "t1" } } }, { "bias" }), "split")
+  local got = text(graph({ { op = "add", inputs = { "x", "bias" } }, { op = "tanh", inputs = { "t1" } } }, { "bias" }),
+    "split")
   t.is_true(got:find("out[i] = x[i] + bias[i % cols];  // t1", 1, true), got)
   t.is_true(got:find("out[i] = fast::tanh(out[i]);  // t2", 1, true), got)
 end
@@ -68,7 +69,8 @@ function spec.what_it_has_no_rule_for_is_refused_with_a_reason()
   local nothing, why, code = expert.answer(graph { { op = "conv2d", inputs = { "x" } } })
   t.expect({ nothing == nil, code }, { true, "unsupported" })
   t.is_true(why:find("conv2d", 1, true))
-  local _, reason = expert.answer(graph { { op = "sum", inputs = { "x" }, attributes = { dim = { 0 } }, size = { 8 } } })
+  local _, reason = expert.answer(graph { { op = "sum", inputs = { "x" }, attributes = { dim = { 0 } },
+    size = { 8 } } })
   t.is_true(reason:find("another dimension", 1, true), reason)
   t.raises("unknown variant", expert.answer, graph { { op = "relu", inputs = { "x" } } }, { variant = "quick" })
 end
@@ -84,12 +86,14 @@ function spec.every_composed_task_has_a_kernel_in_every_variant()
 end
 
 function spec.literals_are_floats()
-  t.expect({ expr.number(2), expr.number(0.1), expr.number(20), expr.number(1e-5) }, { "2.0f", "0.1f", "20.0f", "1e-05f" })
+  t.expect({ expr.number(2), expr.number(0.1), expr.number(20), expr.number(1e-5) },
+    { "2.0f", "0.1f", "20.0f", "1e-05f" })
 end
 
 function spec.mistakes_are_planted_at_their_rate_and_named()
   local stream, planted, total = random.stream("faults"), 0, 0
-  local g = graph { { op = "tanh", inputs = { "x" } }, { op = "mul", inputs = { "t1", 2 } }, { op = "relu", inputs = { "t2" } } }
+  local g = graph { { op = "tanh", inputs = { "x" } }, { op = "mul", inputs = { "t1", 2 } },
+    { op = "relu", inputs = { "t2" } } }
   local right = text(g, "fast")
   for _ = 1, 400 do
     local answer = assert(expert.answer(g, { variant = "fast", fault_rate = 0.25, random = stream }))
@@ -113,7 +117,8 @@ function spec.a_repeated_kernel_runs_its_rows_the_number_of_times_asked_for()
   local got = expert.repeated(chain, "fast", 2.25)[expert.PATH]
   t.is_true(got:find("__attribute__((noipa)) static int once(const float* x, float* out, long n) {", 1, true), got)
   t.is_true(got:find("for (int i = 0; i < 2; i++) once(x, out, n);", 1, true), got)
-  t.is_true(got:find("n = static_cast<long>(0.2500 * static_cast<double>(n));\n  return once(x, out, n);", 1, true), got)
+  t.is_true(got:find("n = static_cast<long>(0.2500 * static_cast<double>(n));\n  return once(x, out, n);", 1, true),
+    got)
   t.expect(select(2, got:gsub("KHOST_EXPORT", "")), 1)
 end
 

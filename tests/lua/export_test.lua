@@ -32,10 +32,10 @@ local function trajectory()
         changes = { ["kernels/k.cpp"] = "int l;\n", ["kernels/fast.h"] = false } },
       { index = 3, role = "assistant", text = "The kernel stands.", seconds = 1, token_count = 10 },
     },
-    verdict = { status = "ok", stage = "time", reason = "", correct = true, times = { candidate_s = 1e-3,
-      eager_s = 2e-3, compile_s = 3e-3 },
+    verdict = { status = "ok", stage = "time", reason = "", correct = true,
+      times = { candidate_s = 1e-3, eager_s = 2e-3, compile_s = 3e-3 },
       speedup = { eager = 2, compile = 3 }, faster = { eager = true, compile = true },
-        files = { ["kernels/k.cpp"] = "int l;\n" } } }
+      files = { ["kernels/k.cpp"] = "int l;\n" } } }
 end
 
 -- Kept and fetched, so that exports see what they will see.

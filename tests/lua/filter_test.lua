@@ -1,6 +1,8 @@
 -- synthesis.filter: each way to drop a task has a name of its own.
 local filter = require "synthesis.filter"
 local harness = require "tests.lua.harness"
+local judge = require "khost.judge"
+local judging = require "evaluation.judging"
 
 local LIMITS = { eager_ms = { 1, 100 } }
 
@@ -19,6 +21,26 @@ local function reason(changes)
 end
 
 return {
+  times_are_those_of_the_target = function()
+    local asked = {}
+    local function admitted(target, run)
+      local process = { request = function(_, kind, body)
+        asked[#asked + 1] = kind
+        return kind == "admit" and facts() or { structure = {}, run = run }, body.target
+      end }
+      local open = judge.open
+      judge.open = function() return process end
+      local one = assert(judging.open { target = target })
+      judge.open = open
+      return one:admit { source = "x" }
+    end
+    harness.expect(admitted("cpu").eager_s, 0.01)
+    harness.expect(asked, { "admit" })
+    harness.expect(admitted("cuda", { eager_s = 0.0005 }).eager_s, 0.0005)
+    harness.expect(asked, { "admit", "admit", "check" })
+    harness.expect({ admitted("cuda", { fault = "varies", text = "sizes" }) }, { nil, "sizes", "bad_task" })
+  end,
+
   a_sound_task_is_kept = function()
     harness.expect({ filter.keep(facts(), LIMITS) }, { true, "kept" })
   end,

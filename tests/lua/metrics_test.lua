@@ -6,7 +6,8 @@ local json = require "khost.json"
 local metrics = require "evaluation.metrics"
 
 local function near(got, expected, what, relative)
-  harness.is_true(type(got) == "number" and math.abs(got - expected) <= (relative or 1e-9) * math.max(1, math.abs(expected)),
+  harness.is_true(type(got) == "number"
+    and math.abs(got - expected) <= (relative or 1e-9) * math.max(1, math.abs(expected)),
     ("%s: expected %s, got %s"):format(what or "value", tostring(expected), tostring(got)))
 end
 

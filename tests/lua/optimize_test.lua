@@ -12,7 +12,7 @@ local tune = require "agent.tune"
 
 local GRAPH = { inputs = { { name = "x", kind = "input", size = { 4, 8 }, dtype = "float32" } },
   nodes = { { name = "t1", op = "relu", inputs = { "x" }, attributes = {}, size = { 4, 8 }, dtype = "float32" } },
-    output = { "t1" } }
+  output = { "t1" } }
 
 -- A judge that finds a kernel as fast as the number behind "speed" in it says; "wrong" in it is wrong.
 local function judge_by_rule()
@@ -21,10 +21,10 @@ local function judge_by_rule()
     local text = files["kernels/k.cpp"] or ""
     local speed = tonumber(text:match("speed ([%d.]+)")) or 1
     local correct = text ~= "" and not text:find("wrong", 1, true)
-    return { status = correct and "ok" or "wrong", stage = correct and "time" or "verify", reason = correct and ""
-      or "mismatch", detail = "",
-      correct = correct, times = { candidate_s = 1e-3 / speed, eager_s = 1e-3, compile_s = 1e-3 },
-        speedup = { eager = speed, compile = speed },
+    return { status = correct and "ok" or "wrong", stage = correct and "time" or "verify",
+      reason = correct and "" or "mismatch", detail = "", correct = correct,
+      times = { candidate_s = 1e-3 / speed, eager_s = 1e-3, compile_s = 1e-3 },
+      speedup = { eager = speed, compile = speed },
       faster = { eager = speed > 1.05, compile = speed > 1.05 }, evidence = {}, wall_s = {} }
   end
   function self:verdict(_, files)

@@ -1,5 +1,5 @@
--- khost.profiler: what scripts get of a profile, and what is said when there is no kernel table. The judge is a table that
--- answers as khost-judge does.
+-- khost.profiler: what scripts get of a profile, and what is said when there is no kernel table.
+-- The judge is a table that answers as khost-judge does.
 local profiler = require "khost.profiler"
 local t = require "tests.lua.harness"
 
@@ -24,7 +24,8 @@ local REQUEST = { task = { source = "…" }, files = { ["kernels/k.cu"] = "" }, 
 function spec.a_profile_of_a_gpu_gives_tables_rates_and_ceilings()
   local sides = { candidate = { launches = 1, kernels = { { name = "scale", seconds = 9e-5 } } } }
   local judge = judge_with(answer_with { sides = sides, rates = { candidate = { bandwidth = 2e12 } },
-    ceilings = { bandwidth = 3e12 }, counters = { allowed = false, why = "administrators only" }, work = { bytes = 2e8 } })
+    ceilings = { bandwidth = 3e12 }, counters = { allowed = false, why = "administrators only" },
+    work = { bytes = 2e8 } })
   local profile = profiler.measure(judge, REQUEST)
   t.expect(judge.asked[1], { kind = "profile", body = REQUEST })
   t.is_true(profile.available)

@@ -4,13 +4,15 @@ local report = require "commands.report"
 local runs = require "lib.runs"
 local show = require "commands.show"
 local store = require "khost.store"
+local svg = require "lib.svg"
 local t = require "tests.lua.harness"
 
 local ROOT = "/tmp/khost-report-spec"
 
 local function sample()
   fs.remove_tree(ROOT)
-  local run = assert(store.create(ROOT, { name = "sample", preset = "smoke", seed = 1, config = { ppo = { steps = 2 } } }))
+  local run = assert(store.create(ROOT,
+    { name = "sample", preset = "smoke", seed = 1, config = { ppo = { steps = 2 } } }))
   assert(run:put("tasks", "a", { split = "train", status = "kept" }))
   assert(run:put("tasks", "b", { status = "dropped", reason = "constant_output" }))
   run:begin_stage("ppo")
@@ -42,6 +44,14 @@ function spec.the_page_stands_alone_and_holds_tables_and_curves()
   local _, closed = page:gsub("</svg>", "")
   t.expect(opened, 2)
   t.expect(closed, 2)
+end
+
+function spec.text_of_strangers_is_text_on_the_page()
+  t.expect(svg.escape([[<script>alert("1" + '2')</script>&]]),
+    "&lt;script&gt;alert(&quot;1&quot; + &#39;2&#39;)&lt;/script&gt;&amp;")
+  t.expect(svg.escape("a\27[2J\226\128\174b"), "a\\u001b[2J\\u202eb")
+  local drawn = svg.curve("<script>x</script>", { { 1, 2 }, { 2, 3 } })
+  t.is_true(not drawn:find("<script", 1, true), drawn)
 end
 
 function spec.report_writes_beside_the_run_or_where_it_is_told()

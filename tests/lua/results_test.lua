@@ -4,9 +4,10 @@ local json = require "khost.json"
 local results = require "evaluation.results"
 
 local function verdict(correct, own, eager, more)
-  local v = { status = correct and "ok" or "wrong", stage = "verify", reason = correct and "" or "mismatch", detail = "d",
-    correct = correct, times = own and { candidate_s = own, eager_s = eager, compile_s = eager } or {}, speedup = own and
-    { eager = eager / own, compile = eager / own } or {}, faster = own and { eager = own < eager } or {} }
+  local v = { status = correct and "ok" or "wrong", stage = "verify", reason = correct and "" or "mismatch",
+    detail = "d", correct = correct, times = own and { candidate_s = own, eager_s = eager, compile_s = eager } or {},
+    speedup = own and { eager = eager / own, compile = eager / own } or {},
+    faster = own and { eager = own < eager } or {} }
   for key, value in pairs(more or {}) do
     v[key] = value
   end
@@ -26,13 +27,15 @@ return {
 
   what_is_our_fault_is_counted_apart = function()
     local counted, left_out = results.counted { of("a", 1, verdict(true, 1, 2)),
-      of("b", 1, verdict(false, nil, nil, { status = "void" })), of("c", 1, verdict(false, nil, nil, { status = "bad_task" })) }
+      of("b", 1, verdict(false, nil, nil, { status = "void" })),
+      of("c", 1, verdict(false, nil, nil, { status = "bad_task" })) }
     harness.expect({ #counted, left_out }, { 1, 2 })
   end,
 
   table_1_has_a_row_for_each_level_and_the_whole = function()
-    local list = results.tables { { name = "p", results = { of("a", 1, verdict(true, 1, 4), 1, { tokens = 10, seconds = 2 }),
-      of("b", 2, verdict(true, 1, 1), 1, { tokens = 30, seconds = 4 }), of("c", 2, verdict(false)) } } }
+    local list = results.tables { { name = "p",
+      results = { of("a", 1, verdict(true, 1, 4), 1, { tokens = 10, seconds = 2 }),
+        of("b", 2, verdict(true, 1, 1), 1, { tokens = 30, seconds = 4 }), of("c", 2, verdict(false)) } } }
     local main = list[1].rows
     harness.expect({ #main, main[1][1], main[2][1], main[3][1] }, { 3, "level 1", "level 2", "overall" })
     harness.is_true(main[3][4]:match("^66%.7 %%"), main[3][4])

@@ -101,7 +101,8 @@ end
 
 function spec.weighted_terms_follow_their_curves()
   local bonus = rewards.term("bonus", function() return 10 end)
-  local schedule = rewards.schedule({ { terms.correct, 1 }, { bonus, rewards.linear(1, 0, 10) } }, { range = { -1, 11 } })
+  local schedule = rewards.schedule({ { terms.correct, 1 }, { bonus, rewards.linear(1, 0, 10) } },
+    { range = { -1, 11 } })
   local total, parts = schedule:score(episode(), 0)
   t.expect(total, 11)
   t.expect(parts, { correct = 1, bonus = 10 })

@@ -15,7 +15,8 @@ end
 
 return {
   rates_count_every_judged_task = function()
-    local result = score.table1 { verdict(4, true), verdict(1, false), verdict(nil, false, "wrong"), verdict(nil, false, "crash") }
+    local result = score.table1 { verdict(4, true), verdict(1, false), verdict(nil, false, "wrong"),
+      verdict(nil, false, "crash") }
     harness.expect(result.tasks, 4)
     near(result.pass_rate, 0.5)
     near(result.faster.eager, 0.25)

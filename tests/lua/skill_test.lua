@@ -27,7 +27,9 @@ end
 
 function spec.imports_that_the_skills_name_are_those_that_the_recorder_takes()
   local allowed = {}
-  for name in read("sandbox/subject/recorder_guard.py"):match("ALLOWED_IMPORTS = (%b{})"):gmatch('"([^"]+)"') do allowed[name] = true end
+  for name in read("sandbox/subject/recorder_guard.py"):match("ALLOWED_IMPORTS = (%b{})"):gmatch('"([^"]+)"') do
+    allowed[name] = true
+  end
   for _, name in ipairs(SKILLS) do
     local rule = skill(name):match("`model_new.py` imports from (.-) only")
     local count = 0

@@ -69,7 +69,8 @@ return {
     for _, form in ipairs { "/folder", "/tasks.jsonl" } do
       local again = assert(load.suite(path .. form))
       for index, task in ipairs(tasks) do
-        harness.expect({ again[index].id, again[index].level, again[index].source }, { task.id, task.level, task.source })
+        harness.expect({ again[index].id, again[index].level, again[index].source },
+          { task.id, task.level, task.source })
       end
     end
   end,
@@ -91,8 +92,8 @@ return {
   end,
 
   names_that_would_overwrite_each_other_are_refused = function()
-    local ok, message = export.folder({ { id = "a", name = "x", source = "1" }, { id = "b", name = "x", source = "2" } },
-      folder "twice")
+    local ok, message = export.folder({ { id = "a", name = "x", source = "1" },
+      { id = "b", name = "x", source = "2" } }, folder "twice")
     harness.expect(ok, nil)
     harness.is_true(message:find("a and b", 1, true), message)
   end,
@@ -169,7 +170,8 @@ print("same")
     write(path .. "/in/health.jsonl", health("a", "1") .. health("b", "2", "null"))
     write(("%s/in/caches/%s.b64"):format(path, fs.sha256("1")), "Y2FjaGU=")
     write(("%s/in/caches/%s.b64"):format(path, fs.sha256("2")), "of a flawed one")
-    harness.expect(assert(pack.write(path .. "/in", path .. "/out")), { tasks = 1, left_out = 1, times = 1, caches = 1 })
+    harness.expect(assert(pack.write(path .. "/in", path .. "/out")),
+      { tasks = 1, left_out = 1, times = 1, caches = 1 })
     -- The pack is a suite, and on the same machine its tasks know their caches.
     local packed = assert(load.suite(path .. "/out"))
     harness.expect({ #packed, packed[1].id }, { 1, "a" })

@@ -75,8 +75,8 @@ local function alike(a, b)
   return similarity.compare(similarity.profile(a), similarity.profile(b))
 end
 
-local SOUND = { structure = { dead_operators = {}, unused_parameters = {}, unused_inputs = {} }, run = { finite = true,
-  deterministic = true, seeded = true, null_candidates = {}, no_operators = {}, idle_modules = {}, uniform_axes = {},
+local SOUND = { structure = { dead_operators = {}, unused_parameters = {}, unused_inputs = {} }, run = {
+  null_candidates = {}, no_operators = {}, idle_modules = {}, uniform_axes = {},
   eager_s = 0.01 } }
 local LIMITS = { eager_ms = { 1, 100 }, similarity = 0.9 }
 
@@ -140,8 +140,10 @@ return {
     local uses = { { operator = linear, values = { out_features = 32, bias = true } },
       { operator = linear, values = { out_features = 64, bias = false } } }
     local source = library.source(uses, { { 8, 128 }, { 8, 32 } }, "any")
-    harness.is_true(source:find("self.linear_1 = nn.Linear(bias=True, in_features=128, out_features=32)", 1, true), source)
-    harness.is_true(source:find("self.linear_2 = nn.Linear(bias=False, in_features=32, out_features=64)", 1, true), source)
+    harness.is_true(source:find("self.linear_1 = nn.Linear(bias=True, in_features=128, out_features=32)", 1, true),
+      source)
+    harness.is_true(source:find("self.linear_2 = nn.Linear(bias=False, in_features=32, out_features=64)", 1, true),
+      source)
     harness.is_true(source:find("x = self.linear_2(x)", 1, true), source)
   end,
 
@@ -208,8 +210,8 @@ return {
 
   every_rule_of_admission_has_its_reason = function()
     harness.expect({ admission.eager(SOUND, LIMITS) }, { true, "kept" })
-    harness.expect(changed("run", "finite", false), "not_finite")
-    harness.expect(changed("run", "deterministic", false), "not_deterministic")
+    harness.expect(changed("run", "fault", "returns_nan"), "returns_nan")
+    harness.expect(changed("run", "fault", "not_deterministic"), "not_deterministic")
     harness.expect(changed("run", "constant_output", true), "constant_output")
     harness.expect(changed("run", "same_across_inputs", true), "same_across_inputs")
     harness.expect(changed("run", "null_candidates", { "sub_sample(input 0, axis 1)" }), "null_sub_sample")
@@ -252,14 +254,15 @@ return {
     harness.expect({ tasks[1].source, tasks[1].chain, tasks[1].depth }, { good, "nn.Linear", 1 })
     harness.is_true(asked[1]:find("exactly 2 of these", 1, true), asked[1])
     harness.is_true(asked[2]:find("no code block", 1, true) and asked[3]:find("no get_inputs", 1, true), asked[3])
-    harness.expect({ ask.compose(FOUND, { 2 }, 1, probe, function() return nil, "down" end, { budget = stack.BUDGET }) },
-      { {}, 1 })
+    harness.expect({ ask.compose(FOUND, { 2 }, 1, probe, function() return nil, "down" end,
+      { budget = stack.BUDGET }) }, { {}, 1 })
   end,
 
   layers_that_stand_alone_are_drawn_once_each = function()
     local found = { operators = {} }
     for i = 1, 5 do
-      found.operators[i] = { name = "transformers.m.L" .. i, task = "source " .. i, cases = { { size = { 2, 8, 16 } } } }
+      found.operators[i] = { name = "transformers.m.L" .. i, task = "source " .. i,
+        cases = { { size = { 2, 8, 16 } } } }
     end
     local tasks, seen = library.alone(found, 4, random.stream "x"), {}
     harness.expect({ #tasks, tasks[1].depth }, { 4, 0 })
@@ -306,7 +309,8 @@ return {
       { source = inputs:format("torch.rand(4)"), size = { 2, 8, 512 } } }
     portions.sized(tasks, probe, stack.BUDGETS.cuda, 2)
     harness.is_true(tasks[1].size[1] > 8 and tasks[1].reckoned_s >= stack.BUDGETS.cuda.seconds[1], tasks[1].source)
-    harness.is_true(tasks[1].source:find(("torch.randn(%d, 128, 512)]"):format(tasks[1].size[1]), 1, true), tasks[1].source)
+    harness.is_true(tasks[1].source:find(("torch.randn(%d, 128, 512)]"):format(tasks[1].size[1]), 1, true),
+      tasks[1].source)
     harness.expect(tasks[2].source, inputs:format("torch.rand(4)"))
     portions.sized({}, probe, stack.BUDGETS.cuda)
   end,

@@ -75,8 +75,9 @@ function spec.b02_a_shell_that_died_is_replaced_in_its_directory_and_the_loss_is
 end
 
 function spec.b02_a_command_that_spoils_the_shell_does_not_spoil_those_behind_it()
-  for _, spoils in ipairs { "PATH=/nowhere", "mkdir /tmp/d; cd /tmp/d; rmdir /tmp/d", "exec >/dev/null 2>&1", "set -e; false",
-    "exec 62>&-", "unset khost_marker; readonly khost_marker=x", "enable -n read printf eval", "trap '' TERM INT HUP" } do
+  for _, spoils in ipairs { "PATH=/nowhere", "mkdir /tmp/d; cd /tmp/d; rmdir /tmp/d", "exec >/dev/null 2>&1",
+    "set -e; false", "exec 62>&-", "unset khost_marker; readonly khost_marker=x", "enable -n read printf eval",
+    "trap '' TERM INT HUP" } do
     within(function(call)
       bash(call, spoils, { timeout = 1000 })
       bash(call, "true", { timeout = 1000 })  -- may be the one that finds the shell dead

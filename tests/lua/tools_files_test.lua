@@ -127,11 +127,12 @@ end
 
 function spec.what_is_no_notebook_is_refused()
   within(function(call, context)
-    for _, text in ipairs { "", "3", "[]", "{}", '{"cells": 3}', '{"cells": {"a": {}}}', '{"cells": [1, null, {"id": 3}]}', "{broken" } do
+    for _, text in ipairs { "", "3", "[]", "{}", '{"cells": 3}', '{"cells": {"a": {}}}',
+      '{"cells": [1, null, {"id": 3}]}', "{broken" } do
       context.workspace:put("kernels/n.ipynb", text)
       call("Read", { file_path = "/workspace/kernels/n.ipynb" })
-      refused(call("NotebookEdit", { notebook_path = "/workspace/kernels/n.ipynb", new_source = "x", cell_id = "cell-0" }),
-        "bad_notebook")
+      refused(call("NotebookEdit",
+        { notebook_path = "/workspace/kernels/n.ipynb", new_source = "x", cell_id = "cell-0" }), "bad_notebook")
     end
   end)
 end

@@ -228,7 +228,9 @@ function spec.a_new_tool_is_one_file_in_the_folder()
   local root = "/tmp/khost-tools-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
   assert(fs.mkdirs(root .. "/tools"))
   local function put(path, text) assert(fs.write(root .. "/" .. path, text)) end
-  for _, name in ipairs(tools.ALL) do put(("tools/%s.lua"):format(name), assert(fs.read(("%s/tools/%s.lua"):format(fs.root(), name)))) end
+  for _, name in ipairs(tools.ALL) do
+    put(("tools/%s.lua"):format(name), assert(fs.read(("%s/tools/%s.lua"):format(fs.root(), name))))
+  end
   put("tools/Count.lua", [[return require("agent.tools").define { name = "Count", summary = "Counts lines.", read_only = true,
     parameters = { { name = "file_path", type = "string", required = true, summary = "path" } },
     run = function(context, arguments)
@@ -260,7 +262,8 @@ function spec.requests_of_programs_inside_are_answered()
       local asked = context.workspace:take_request(10)
       context.workspace:answer(asked.id, json.encode { echo = asked.request.kind })
     end)
-    local seen = call("Bash", { command = "echo '{\"kind\": \"verify\"}' > .khost/d; mv .khost/d .khost/request-5.json; "
+    local seen = call("Bash",
+      { command = "echo '{\"kind\": \"verify\"}' > .khost/d; mv .khost/d .khost/request-5.json; "
       .. "until [ -e .khost/response-5.json ]; do sleep 0.05; done; cat .khost/response-5.json", timeout = 10000 })
     has(seen, '{"echo":"verify"}')
     server:wait()

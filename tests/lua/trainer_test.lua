@@ -126,7 +126,8 @@ function spec.a_tokenizer_is_learned_and_text_generates()
   test.expect(tokenizer:decode(tokenizer:encode(texts[1])), texts[1])
   test.is_true(#tokenizer:encode("<|end|>") > 1, "plain text forged a special token")
   test.expect(tokenizer:encode("<|end|>", { special = true }), { 0 })
-  local actor = assert(trainer.open { model = { width = 32, layers = 1, heads = 2 }, tokenizer = tokenizer, lease = "" })
+  local actor = assert(trainer.open { model = { width = 32, layers = 1, heads = 2 }, tokenizer = tokenizer,
+    lease = "" })
   local drawn = assert(actor:policy():generate("return", { max_tokens = 8, stop = { "<|end|>" } }))
   test.expect(type(drawn.text), "string")
 end

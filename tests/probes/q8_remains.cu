@@ -1,7 +1,7 @@
 // Question 8: does a fresh process find what an earlier one left in device memory or in shared memory?
-//   q8_remains plant GB [kill|free]   fills memory of both allocators and every SM's shared memory with a pattern, then ends
-//                                 (kill: by SIGKILL; free: frees, and lives on for 4 s)
-//   q8_remains scan GB           allocates, counts words of the pattern without writing
+//   q8_remains plant GB [kill|free]   fills memory of both allocators and every SM's shared memory with a pattern,
+//                                     then ends (kill: by SIGKILL; free: frees, and lives on for 4 s)
+//   q8_remains scan GB                allocates, counts words of the pattern without writing
 #include "common.h"
 
 using namespace probe;

@@ -7,6 +7,7 @@
 Caches are cold before each call on both sides. CUPTI is read through torch.profiler."""
 
 import ctypes
+import functools
 import glob
 import json
 import os
@@ -101,7 +102,7 @@ def compare(records):
         a, b = torch.rand(n, n, device="cuda"), torch.rand(n, n, device="cuda")
         out = torch.empty_like(a)
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (a, b, out)]
-        span, calls = spans(lambda: matmul(*pointers, ctypes.c_int64(n), stream), scrub)
+        span, calls = spans(functools.partial(matmul, *pointers, ctypes.c_int64(n), stream), scrub)
         times = sorted(v["times"]["candidate_s"] * 1e6 for v in verdicts)
         median = times[len(times) // 2]
         print(f"{name:6} n {n:5}: CUPTI {span:9.2f} us ({calls} calls), judge {median:9.2f} us ({len(times)} verdicts), "

@@ -11,7 +11,7 @@ mkdir -p $built && chmod 755 $built
 for d in /usr/local/nvidia/bin /usr/local/cuda/bin; do PATH=$PATH:$d; done
 stubs=$(dirname "$(readlink -f "$(command -v nvcc)")")/../lib64/stubs
 libcuda=$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')
-[ -e "$stubs/libcuda.so" ] && link="-L$stubs -lcuda" || link="$libcuda"
+[ -e "$stubs/libcuda.so" ] && link=("-L$stubs" -lcuda) || link=("$libcuda")
 bounded() { local s=$1; shift; timeout -k 5 "$s" "$@" 2>&1; local rc=$?; [ $rc -eq 0 ] || echo "  -> code $rc: $*"; }
 asked() { [[ " $questions " == *" $1 "* ]]; }
 
@@ -19,16 +19,16 @@ nvidia-smi --query-gpu=name,driver_version,mig.mode.current,compute_mode,clocks.
 echo "kernel $(uname -r), $(nproc) CPUs, $(. /etc/os-release; echo "$PRETTY_NAME"), $(ldd --version | head -1)"
 ls -l /dev/nvidia* | awk '{print "  " $1, $3, $NF}'
 for source in hello q1_turn q2_slack q3_memory q8_remains; do
-  nvcc -std=c++20 -O3 -arch=sm_90 $source.cu -o $built/$source $link 2>&1 &
+  nvcc -std=c++20 -O3 -arch=sm_90 $source.cu -o $built/$source "${link[@]}" 2>&1 &
 done
 g++ -std=c++20 -O2 q4_jail.cpp -o $built/q4_jail 2>&1 &
-g++ -std=c++20 -O2 -shared -fPIC -I"$(dirname "$stubs")/../include" arena.cpp -o $built/arena.so $link 2>&1 &
+g++ -std=c++20 -O2 -shared -fPIC -I"$(dirname "$stubs")/../include" arena.cpp -o $built/arena.so "${link[@]}" 2>&1 &
 wait
 
-start_mps() {  # $1: options of the daemon
+start_mps() {  # arguments: options of the daemon
   rm -rf $mps && mkdir -p $mps/log && chmod 755 $mps
   export CUDA_MPS_PIPE_DIRECTORY=$mps CUDA_MPS_LOG_DIRECTORY=$mps/log
-  timeout 10 nvidia-cuda-mps-control -d $1 && sleep 1
+  timeout 10 nvidia-cuda-mps-control -d "$@" && sleep 1
 }
 stop_mps() {
   echo quit | timeout 10 nvidia-cuda-mps-control >/dev/null 2>&1
@@ -51,7 +51,9 @@ jail() { local label=$1; shift; echo "Q4 $label: $(bounded 20 $built/q4_jail "$@
 if asked 0; then
   for program in "$carried"/*; do
     [ -x "$program" ] && [ -f "$program" ] || continue
-    echo "Q0 $(basename "$program"): $(LD_LIBRARY_PATH=$carried/lib bounded 20 "$program" $(cat "$program.arguments" 2>/dev/null) | tr '\n' ' ')"
+    read -ra arguments <<<"$(cat "$program.arguments" 2>/dev/null)"
+    answer=$(LD_LIBRARY_PATH=$carried/lib bounded 20 "$program" "${arguments[@]}" | tr '\n' ' ')
+    echo "Q0 $(basename "$program"): $answer"
   done
   for l in libsqlite3.so.0 libpcre2-8.so.0 libcurl.so.4 libseccomp.so.2 libcap.so.2 libselinux.so.1 libgomp.so.1 libnuma.so.1; do
     ldconfig -p | grep -q "$l" && echo "Q0 there: $l" || echo "Q0 missing: $l"
@@ -59,7 +61,10 @@ if asked 0; then
   echo "Q0 compilers: $(g++ -dumpfullversion) cmake $(cmake --version | head -1 | cut -d' ' -f3), bwrap: $(command -v bwrap || echo none), python $(python3 -c 'import sys, sysconfig; print(sys.version.split()[0], sys.prefix)')"
 fi
 if asked 3; then
-  for f in "" uid ns "uid ns"; do bounded 60 $built/q3_memory $f; done
+  bounded 60 $built/q3_memory
+  bounded 60 $built/q3_memory uid
+  bounded 60 $built/q3_memory ns
+  bounded 60 $built/q3_memory uid ns
 fi
 if asked 4; then
   jail "whole jail, time-sliced"
@@ -107,7 +112,10 @@ if command -v nvidia-cuda-mps-control >/dev/null && start_mps -M; then
   fi
   asked 1 && bounded 100 $built/q1_turn
   if asked 2; then
-    for form in queued "queued 40 together" poller "poller 40 together"; do bounded 120 $built/q2_slack $form; done
+    bounded 120 $built/q2_slack queued
+    bounded 120 $built/q2_slack queued 40 together
+    bounded 120 $built/q2_slack poller
+    bounded 120 $built/q2_slack poller 40 together
   fi
   asked 5 && bounded 110 bash q5_control.sh $built
   stop_mps

@@ -1,5 +1,5 @@
-// Stands in for CUPTI where there is no GPU: the calls of the Activity API that the collector makes, over activities that
-// a test puts. What it hands over has CUPTI's own layout.
+// Stands in for CUPTI where there is no GPU: the calls of the Activity API that the collector makes, over activities
+// that a test puts. What it hands over has CUPTI's own layout.
 #include <cupti.h>
 #include <string.h>
 

@@ -6,11 +6,11 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/judge/python"))
-import torch  # noqa: E402
-import torch.nn as nn  # noqa: E402
+import torch
+import torch.nn as nn
 
-import crawl  # noqa: E402
-import crawl_transformers  # noqa: E402
+import crawl
+import crawl_transformers
 
 CONFIGURATION = """
 class ToyConfig:

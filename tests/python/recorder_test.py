@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/subject"))
-import recorder  # noqa: E402
+import recorder
 
 MODEL = """
 import torch

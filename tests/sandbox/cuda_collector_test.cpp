@@ -1,4 +1,5 @@
-// libkhost_profiler.so as a process takes it in, over a CUPTI that stands in for a GPU's (tests/profiler/fake_cupti.cpp).
+// libkhost_profiler.so as a process takes it in, over a CUPTI that stands in for a GPU's
+// (tests/profiler/fake_cupti.cpp).
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-// Kernel tables on a real GPU. Without one, or without a Python with torch (KHOST_PYTHON), the cases are skipped by name.
+// Kernel tables on a real GPU. Without one, or without a Python with torch (KHOST_PYTHON), the cases are skipped by
+// name.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 

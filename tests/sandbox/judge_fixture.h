@@ -1,4 +1,5 @@
-// One khost-judge for all cases of a test program, with a cache and a lease of its own, and the fixtures of tests/kernels.
+// One khost-judge for all cases of a test program, with a cache and a lease of its own, and the fixtures of
+// tests/kernels.
 #pragma once
 
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 
 #include <filesystem>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -72,7 +72,7 @@ class JudgeProcess {
   int send(const std::string& kind, Json body) {
     body["id"] = ++last_id_;
     body["kind"] = kind;
-    const std::string text = body.dump();
+    const std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);  // files may hold any bytes
     const auto size = static_cast<std::uint32_t>(text.size());
     put(&size, 4);
     put(text.data(), text.size());
@@ -141,17 +141,6 @@ inline Json fixture(const std::string& name) {
     }
   }
   return {{"task", {{"source", read_text(folder / "model.py")}, {"name", name}}}, {"files", files}};
-}
-
-inline std::vector<std::string> fixtures_of(const std::string& group) {
-  std::set<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(JudgeProcess::root()) / "tests/kernels" / group)) {
-    if (std::filesystem::exists(entry.path() / "expected.json")) {
-      names.insert(group + "/" + entry.path().filename().string());
-    }
-  }
-  return {names.begin(), names.end()};
 }
 
 }  // namespace khost::sandbox::test

@@ -1,27 +1,27 @@
 // The judge as a process: every candidate of tests/kernels gets the verdict that is written beside it.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "sandbox/judge/subject.h"
+#include "tests/sandbox/expected.h"
 #include "tests/sandbox/judge_fixture.h"
 
 namespace khost::sandbox {
 namespace {
 
+namespace fs = std::filesystem;
+
+using test::Expectations;
 using test::fixture;
-using test::fixtures_of;
 using test::JudgeProcess;
 
-// A value, or a list of which one must be met.
-bool meets(const Json& wanted, const Json& got) {
-  if (!wanted.is_array()) {
-    return wanted == got;
-  }
-  for (const Json& one : wanted) {
-    if (one == got) {
-      return true;
-    }
-  }
-  return false;
+const Expectations& expectations() {
+  static const Expectations all(JudgeProcess::root());
+  return all;
 }
 
 bool ready() {
@@ -32,34 +32,43 @@ bool ready() {
   return true;
 }
 
+void check(const std::string& name, const Json& verdict) {
+  CAPTURE(name);
+  CAPTURE(expectations().of(name).dump());
+  CAPTURE(verdict.dump());
+  CHECK(expectations().met(name, verdict));
+  CHECK(verdict.value("correct", false) == (verdict.value("status", "") == "ok"));
+}
+
+Json untimed(const std::string& name) {
+  Json body = fixture(name);
+  body["measure"] = false;
+  return body;
+}
+
+// Those with a victim are judged apart, each by a judge of its own.
 void judge_all(const std::string& group) {
   if (!ready()) {
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
   std::vector<std::pair<std::string, int>> asked;
-  for (const std::string& name : fixtures_of(group)) {
+  for (const std::string& name : expectations().names(group)) {
     if (judge::kSanitized && name == "crash/exhausts_memory") {
       continue;  // what it is refused is a limit of addresses, which AddressSanitizer cannot live under
     }
-    Json body = fixture(name);
-    body["measure"] = false;
-    asked.emplace_back(name, judge.send("evaluate", body));
+    if (!expectations().victim(name).empty()) {
+      continue;
+    }
+    if (const std::string why = expectations().open(name); !why.empty()) {
+      MESSAGE("known open, skipped: " << name << ": " << why);
+      continue;
+    }
+    asked.emplace_back(name, judge.send("evaluate", untimed(name)));
   }
   REQUIRE(!asked.empty());
   for (const auto& [name, id] : asked) {
-    const Json verdict = judge.wait(id);
-    const Json expected =
-        Json::parse(test::read_text(JudgeProcess::root() + "/tests/kernels/" + name + "/expected.json"));
-    for (const char* key : {"status", "stage", "reason"}) {
-      if (expected.contains(key)) {
-        CAPTURE(name);
-        CAPTURE(expected.dump());
-        CAPTURE(verdict.dump());
-        CHECK(meets(expected[key], verdict.value(key, "")));
-      }
-    }
-    CHECK_MESSAGE(verdict.value("correct", false) == (verdict.value("status", "") == "ok"), name);
+    check(name, judge.wait(id));
   }
 }
 
@@ -74,6 +83,61 @@ TEST_CASE("a candidate that crashes, hangs or misbehaves costs nobody but itself
 }
 TEST_CASE("no cheat passes the judge unless it pays its price") {
   judge_all("cheat");
+}
+
+TEST_CASE("a task that nobody can be judged on is named as the fault, not the candidate") {
+  judge_all("task");
+}
+
+TEST_CASE("who comes behind a cheat before the same judge gets its own verdict") {
+  if (!ready()) {
+    return;
+  }
+  for (const char* group : {"cheat", "crash"}) {
+    for (const std::string& name : expectations().names(group)) {
+      const std::string victim = expectations().victim(name);
+      if (victim.empty()) {
+        continue;
+      }
+      if (const std::string why = expectations().open(name); !why.empty()) {
+        MESSAGE("known open, skipped: " << name << ", then " << victim << ": " << why);
+        continue;
+      }
+      CAPTURE(name);
+      JudgeProcess judge;
+      check(name, judge.ask("evaluate", untimed(name)));
+      for (const char* mark : {"// once\n", "// twice\n"}) {
+        Json body = untimed(victim);
+        for (Json& text : body["files"]) {
+          if (text.get_ref<const std::string&>().find("KHOST_EXPORT") != std::string::npos) {
+            text = text.get<std::string>() + mark;  // an artefact of its own: else the judge may remember it
+          }
+        }
+        check(victim, judge.ask("evaluate", body));
+      }
+    }
+  }
+}
+
+TEST_CASE("every cheat says what it does and by which mechanism, and what is open names a candidate") {
+  const std::set<std::string> mechanisms = {"clock",  "input",     "state", "process",
+                                            "memory", "tolerance", "text",  "library"};
+  for (const char* group : {"cheat", "cuda/cheat", "cuda/python/cheat"}) {
+    for (const std::string& name : expectations().names(group)) {
+      const Json expected = expectations().of(name);
+      CAPTURE(name);
+      CHECK(expected.value("attack", "").size() > 10);
+      CHECK(mechanisms.count(expected.value("mechanism", "")) == 1);
+      for (const char* key : {"twin", "victim"}) {
+        CHECK(fs::exists(expectations().folder(expected.value(key, name)) / "expected.json"));
+      }
+    }
+  }
+  for (const auto& [name, why] : expectations().all_open().items()) {
+    CAPTURE(name);
+    CHECK(fs::exists(expectations().folder(name) / "expected.json"));
+    CHECK(why.get<std::string>().size() > 10);
+  }
 }
 
 TEST_CASE("the judge answers an agent on visible inputs that judge nothing") {

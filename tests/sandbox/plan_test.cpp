@@ -168,22 +168,6 @@ TEST_CASE("the outputs of a dict are compared by their keys, in the order of the
   CHECK_FALSE(parsed({{"kind", "dict"}, {"items", {{"scaled", scaled}}}}));
 }
 
-TEST_CASE("names of arguments are read from the source text") {
-  const auto names = argument_names(R"(
-// int scale(int wrong);
-static int helper(int a) { return a; }
-#define CALL scale(1)
-extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *bias, float* out,
-                     std::array<int, 3>* z, int64_t n = f(1, 2), khost::workspace w) { return scale(1); }
-)",
-                                    "scale");
-  REQUIRE(names);
-  CHECK(names.value() == std::vector<std::string>{"x", "bias", "out", "z", "n", "w"});
-  CHECK(argument_names("extern \"C\" int f() {}", "f").value().empty());
-  CHECK_FALSE(argument_names("EXPORT(f)(float* x) {}", "f"));
-  CHECK_FALSE(argument_names("int f(", "g"));
-}
-
 TEST_CASE("one launcher without model_new.py is planned from the names of its arguments") {
   const Manifest inputs =
       manifest(list({tensor({2, 3, 4}, {12, 4, 1}), {{"kind", "scalar"}, {"value", 1e-5}, {"name", "eps"}}}), {96});
@@ -191,7 +175,7 @@ TEST_CASE("one launcher without model_new.py is planned from the names of its ar
       manifest({{"kind", "dict"}, {"items", Json::array({tensor({4}, {1}, 0, "norm.weight")})}}, {16});
   const Manifest outputs = manifest(tensor({2, 4, 3}, {12, 1, 4}), {96});
   const auto derive = [&](const std::string& arguments, const std::string& signature) {
-    return derive_plan({"extern \"C\" int f(" + arguments + ") {", "f", signature, inputs, state, outputs});
+    return derive_plan({{"extern \"C\" int f(" + arguments + ") {"}, "f", signature, inputs, state, outputs});
   };
   Result<Plan> plan = derive(
       "const float* norm_weight, const float* x, float* y, int64_t n, int rows, int64_t cols, "
@@ -215,4 +199,7 @@ TEST_CASE("one launcher without model_new.py is planned from the names of its ar
   CHECK(derive("const int* x, float* y", "riwf").failure().message.find("'x'") != std::string::npos);
   CHECK_FALSE(derive("const float* x, float* y, float* z", "rfwfwf"));
   CHECK_FALSE(derive("const float* x", "rf"));
+  CHECK(derive("const float*, float* y", "rfwf").failure().message.find("argument 1 of 'f' has no name") !=
+        std::string::npos);
+  CHECK(derive("const float* x, float*, khost::workspace", "rfwfW-"));
 }

@@ -1,5 +1,5 @@
-// Records of a profiled process as the judge reads them: what a hostile process may write there, and what the table says
-// of honest ones. No GPU is needed.
+// Records of a profiled process as the judge reads them: what a hostile process may write there, and what the table
+// says of honest ones. No GPU is needed.
 #include <doctest/doctest.h>
 #include <string.h>
 

@@ -48,6 +48,28 @@ TEST_CASE("the recorder turns model_new.py into plans and refuses everything els
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("the calibrated tolerance refuses answers that leave work out and accepts honest ones") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
+    return;
+  }
+  const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/tolerance_test.py").c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("task files as people write them are judged, or their fault is named") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
+    return;
+  }
+  const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/task_file_test.py").c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("what the recorder writes is a plan that binds to the built library") {
   const std::string python = python_with_torch();
   if (python.empty()) {

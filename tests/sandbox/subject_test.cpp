@@ -71,7 +71,7 @@ class Subject {
   Subject(const std::string& source, const std::string& symbol, const Signatures& signatures, const std::string& so) {
     const Manifest inputs = vector_manifest("x");
     const Manifest state = Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
-    Result<Plan> plan = derive_plan({source, symbol, signatures.at(symbol), inputs, state, vector_manifest("out")});
+    Result<Plan> plan = derive_plan({{source}, symbol, signatures.at(symbol), inputs, state, vector_manifest("out")});
     REQUIRE_MESSAGE(plan, plan.failure().message);
     REQUIRE(plan->bind(signatures, inputs, state));
     const std::string text = plan->to_json().dump();

@@ -1,10 +1,11 @@
-// A zygote as the judge's references have, for cases that need one.
+// Zygotes as the judge has them, for cases that need one.
 #pragma once
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
 #include <memory>
+#include <string>
 
 #include "sandbox/judge/zygote.h"
 #include "tests/lua_cases.h"
@@ -12,16 +13,20 @@
 namespace khost::tests {
 
 // Null, and the case is skipped by name, where no Python with torch is known.
-inline std::unique_ptr<judge::Zygote> reference_zygote() {
+inline std::unique_ptr<judge::Zygote> zygote_for_tests(const std::string& name, bool compilers) {
   const char* python = getenv("KHOST_PYTHON");
   if (python == nullptr) {
     skip("needs KHOST_PYTHON");
     return nullptr;
   }
   Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, "reference", false, nullptr);
+      judge::Zygote::start({python, KHOST_SOURCE_DIR}, name, compilers, nullptr);
   REQUIRE_MESSAGE(zygote, zygote.failure().message);
   return std::move(*zygote);
+}
+
+inline std::unique_ptr<judge::Zygote> reference_zygote() {
+  return zygote_for_tests("reference", false);
 }
 
 }  // namespace khost::tests

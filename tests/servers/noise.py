@@ -36,8 +36,7 @@ def answer(number):
     rng = random.Random(number)
     body = rng.choice(BODIES).encode("latin-1")
     lines = [f"HTTP/{rng.choice(['1.1'] * 20 + ['1.0', '2', '9.9'])} {rng.choice(STATUS if rng.random() < 0.3 else STATUS[:1])}"]
-    for _ in range(rng.choice([0, 0, 0, 1, 2, 4])):
-        lines.append(f"{rng.choice(NAMES)}: {rng.choice(VALUES)}")
+    lines.extend(f"{rng.choice(NAMES)}: {rng.choice(VALUES)}" for _ in range(rng.choice([0, 0, 0, 1, 2, 4])))
     form = rng.random()
     if form < 0.3:
         lines.append("Transfer-Encoding: chunked")

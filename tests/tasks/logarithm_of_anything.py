@@ -1,4 +1,4 @@
-# expect: not_finite
+# expect: returns_nan
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

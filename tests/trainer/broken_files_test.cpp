@@ -56,8 +56,8 @@ struct Edit {
   std::vector<std::string> words;
 };
 
-// Mutates `original` in `rounds` ways, with bytes, cuts and copies, and lets `use` read each: it must not crash, and what
-// it accepts it must be able to use.
+// Mutates `original` in `rounds` ways, with bytes, cuts and copies, and lets `use` read each:
+// it must not crash, and what it accepts it must be able to use.
 void mutate(const std::string& original, const std::string& path, int rounds, const std::function<void()>& use) {
   std::mt19937_64 random(7);
   const auto below = [&](size_t n) { return static_cast<size_t>(random() % std::max<size_t>(n, 1)); };

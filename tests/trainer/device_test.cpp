@@ -1,4 +1,5 @@
-// Device cuda against the CPU, which transformers is the measure of in family_test.cpp. Skipped, by name, without a card.
+// Device cuda against the CPU, which transformers is the measure of in family_test.cpp. Skipped, by name, without a
+// card.
 #include <doctest/doctest.h>
 
 #include <cmath>

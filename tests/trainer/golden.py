@@ -104,7 +104,8 @@ def formula():
                 i = torch.arange(weight.numel(), dtype=torch.float64)
                 weight.copy_(torch.sin(0.7 * i + k).reshape(weight.shape))
         tokens = [1, 5, 9, 2, 7, 7, 0, 3, 10, 4]
-        print('    {"%s", {%s}},' % (name, ", ".join("%.5ff" % x for x in logprobs(model, tokens))))
+        values = ", ".join(f"{x:.5f}f" for x in logprobs(model, tokens))
+        print(f'    {{"{name}", {{{values}}}}},')
 
 
 if __name__ == "__main__":

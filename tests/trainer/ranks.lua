@@ -1,5 +1,5 @@
--- What tests/trainer/ranks_test.cpp starts as one process or as several: a few PPO updates on fixed trajectories, of which
--- every rank takes its share. Rank 0 prints what came out as JSON. Arguments: train, die or resume; a device.
+-- What tests/trainer/ranks_test.cpp starts as one process or as several: a few PPO updates on fixed trajectories, of
+-- which every rank takes its share. Rank 0 prints what came out as JSON. Arguments: train, die or resume; a device.
 
 local json = require "khost.json"
 local log = require "khost.log"
@@ -40,7 +40,8 @@ end
 local function run(arguments)
   local ranks = assert(trainer.ranks())
   local shape = { vocabulary = 31, width = 32, layers = 2, heads = 4, kv_heads = 2, positions = 64 }
-  local actor = assert(trainer.open { model = shape, seed = 6, threads = 1, lease = "", device = arguments[2] or "cpu" })
+  local actor = assert(trainer.open { model = shape, seed = 6, threads = 1, lease = "",
+    device = arguments[2] or "cpu" })
   local critic = actor:critic()
   local list, norms, losses, more = share(ranks), {}, {}, {}
   if arguments[1] == "resume" then

@@ -44,7 +44,8 @@ TEST_CASE("half precision is widened exactly") {
   const uint16_t brains[] = {0x3f80, 0xc000};
   write_raw(
       path,
-      R"({"h":{"dtype":"F16","shape":[5],"data_offsets":[0,10]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[10,14]}})",
+      R"({"h":{"dtype":"F16","shape":[5],"data_offsets":[0,10]},)"
+      R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[10,14]}})",
       std::string(reinterpret_cast<const char*>(halves), 10) + std::string(reinterpret_cast<const char*>(brains), 4));
   const SafeTensors file = SafeTensors::open(path).value();
   CHECK(file.read_floats("h", {5}).value() == std::vector<float>{1, -2, 5.9604645e-8f, 65504, 0.33325195f});

@@ -122,7 +122,7 @@ def main(folder, most="10485760", *given):
     with open(folder + "/lengths.json", "w") as out:
         json.dump([len(d) for d in data], out)
     tokenizers = {name: train(name, texts) for name in FAMILIES}
-    tokenizers.update({"given%d" % i: Tokenizer.from_file(path) for i, path in enumerate(given)})
+    tokenizers.update({f"given{i}": Tokenizer.from_file(path) for i, path in enumerate(given)})
     for name, tokenizer in tokenizers.items():
         os.makedirs(folder + "/" + name, exist_ok=True)
         tokenizer.save(folder + "/" + name + "/tokenizer.json")
@@ -131,7 +131,7 @@ def main(folder, most="10485760", *given):
             ids = array.array("i")
             for encoded in tokenizer.encode_batch(texts, add_special_tokens=False):
                 ids.extend(encoded.ids)
-            with open("%s/%s/%s.ids" % (folder, name, kind), "wb") as out:
+            with open(f"{folder}/{name}/{kind}.ids", "wb") as out:
                 ids.tofile(out)
 
 

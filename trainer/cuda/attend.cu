@@ -1,10 +1,10 @@
-// Attention of few query rows to a long cache. One block takes all query heads that share a key head, so that every key and
-// value is read once. In bf16 the rows (heads x tokens, at most 16) are the rows of a tensor core's tile: warps walk over
-// the positions 16 at a time with loads of 16 bytes straight into registers, each with its own running softmax, and
-// merge at the end.
+// Attention of few query rows to a long cache. One block takes all query heads that share a key head, so that every key
+// and value is read once. In bf16 the rows (heads x tokens, at most 16) are the rows of a tensor core's tile:
+// warps walk over the positions 16 at a time with loads of 16 bytes straight into registers, each with its own running
+// softmax, and merge at the end.
 //
-// Fragments of mma.m16n8k16 fix which thread holds which element. The order along the summed axis is free as long as both
-// operands agree, so a thread (g = lane / 4, c = lane % 4) takes what lies side by side in memory:
+// Fragments of mma.m16n8k16 fix which thread holds which element. The order along the summed axis is free as long as
+// both operands agree, so a thread (g = lane / 4, c = lane % 4) takes what lies side by side in memory:
 //   keys    of position g (and g + 8):  dims c D/4 .. (c + 1) D/4 - 1
 //   values  of positions 2c, 2c + 1, 2c + 8, 2c + 9:  dims g D/8 .. (g + 1) D/8 - 1
 #include "trainer/cuda/device.cuh"

@@ -54,8 +54,8 @@ struct Buffers {
   }
 };
 
-// Matrices times the weights of the norm before them: a step of few rows is a chain of short kernels, and those of the norms
-// can be saved. Copies, made anew after every change of the weights.
+// Matrices times the weights of the norm before them: a step of few rows is a chain of short kernels, and those of the
+// norms can be saved. Copies, made anew after every change of the weights.
 struct FoldedWeights {
   std::vector<at::Tensor> qkv, gate_up;  // of each layer
   at::Tensor head;

@@ -65,8 +65,8 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
-// Launches a kernel that may begin before the one ahead of it has ended: its first statement must be `wait_for_previous`.
-// The pause between two short kernels is mostly that start.
+// Launches a kernel that may begin before the one ahead of it has ended: its first statement must be
+// `wait_for_previous`. The pause between two short kernels is mostly that start.
 template <class... Parameters, class... Arguments>
 void launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Arguments... arguments) {
   cudaLaunchAttribute attribute = {};

@@ -1,6 +1,6 @@
-// Draws tokens: one block a row of logits, which is read once. Adding Gumbel noise to logits and taking the largest draws from
-// their softmax; the noise of a token is a hash of the request's seed, of how many tokens it drew and of the token, so
-// that what a request draws depends on nobody else.
+// Draws tokens: one block a row of logits, which is read once. Adding Gumbel noise to logits and taking the largest
+// draws from their softmax; the noise of a token is a hash of the request's seed, of how many tokens it drew and of the
+// token, so that what a request draws depends on nobody else.
 #include "trainer/cuda/device.cuh"
 #include "trainer/cuda/generate_kernels.h"
 
@@ -80,8 +80,8 @@ __device__ float block_sum(float x, float* shared) {
   return total;
 }
 
-// The lowest logit, in the order of `ordered`, that stays: the largest bound above which there are top_k tokens, or tokens
-// that hold top_p of the probability. Found bit by bit.
+// The lowest logit, in the order of `ordered`, that stays: the largest bound above which there are top_k tokens, or
+// tokens that hold top_p of the probability. Found bit by bit.
 __device__ uint32_t bound(const float* row, int64_t vocabulary, const SlotState& state, float scale, float log_sum,
                           float* shared) {
   uint32_t found = 0;

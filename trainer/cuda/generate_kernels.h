@@ -1,5 +1,5 @@
-// The kernels of generation as plain functions of device pointers, beside those of kernels.h. What a slot needs from step
-// to step stands in its SlotState; a row is one token of one pass.
+// The kernels of generation as plain functions of device pointers, beside those of kernels.h.
+// What a slot needs from step to step stands in its SlotState; a row is one token of one pass.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,8 +31,8 @@ struct CacheView {
   int64_t slot_stride, layer, kv_heads, positions, head_width;
 };
 
-// Rows of running sequences: row r continues slots[r]; below 0, or where the cache is full, it is padding. Fills one tile
-// and one id a row.
+// Rows of running sequences: row r continues slots[r]; below 0, or where the cache is full, it is padding.
+// Fills one tile and one id a row.
 void gather_rows(const SlotState* states, const int32_t* slots, int64_t rows, int64_t positions, Tile* tiles,
                  int32_t* row_slots, int32_t* row_positions, int32_t* ids, cudaStream_t stream);
 void embed(bool half, const void* embedding, const int32_t* ids, void* x, int64_t rows, int64_t width,

@@ -1,5 +1,5 @@
-// Matrix products of a fixed small shape, out = x weight^T, by cuBLAS with the algorithm that is quickest on this card: for the
-// few rows of a decode step its own guess is often not.
+// Matrix products of a fixed small shape, out = x weight^T, by cuBLAS with the algorithm that is quickest on this card:
+// for the few rows of a decode step its own guess is often not.
 #pragma once
 
 #include <cublasLt.h>

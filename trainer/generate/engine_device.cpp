@@ -1,5 +1,5 @@
-// Engine: steps on a device. The next step is launched before the tokens of the last one are looked at, so that the device
-// never waits for the host; a sequence that turns out to have ended takes part in one step too many, whose token
+// Engine: steps on a device. The next step is launched before the tokens of the last one are looked at, so that the
+// device never waits for the host; a sequence that turns out to have ended takes part in one step too many, whose token
 // is dropped. Where a lease is held around steps each one is waited for, since work that runs on would escape it.
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // AdamW over the flat fp32 weights, with gradient clipping and a guard that skips a step whose gradient is not finite
-// or far above its recent norms: one bad batch must not cost a run. Where several ranks train, each keeps and applies one
-// slice of the moments.
+// or far above its recent norms: one bad batch must not cost a run. Where several ranks train, each keeps and applies
+// one slice of the moments.
 #pragma once
 
 #include <cstdint>

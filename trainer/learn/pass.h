@@ -26,8 +26,8 @@ Pass make_pass(const Batch& batch, const std::vector<int64_t>& trajectories, con
 at::Tensor gather(const std::vector<float>& column, const std::vector<int64_t>& at, at::Device device);
 // The other way: column[at[i]] = values[i].
 void scatter(const at::Tensor& values_N, const std::vector<int64_t>& at, std::vector<float>& column);
-// The same in two parts: the copy from a device is queued now, and what is returned waits for it and scatters. Work that
-// is queued in between is not waited for.
+// The same in two parts: the copy from a device is queued now, and what is returned waits for it and scatters.
+// Work that is queued in between is not waited for.
 std::function<void()> scatter_later(const at::Tensor& values_N, const std::vector<int64_t>& at,
                                     std::vector<float>& column);
 

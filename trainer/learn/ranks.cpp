@@ -1,5 +1,5 @@
-// Ranks over c10d: Gloo for what the host holds and for noticing that a rank is gone, NCCL for the tensors of cards. See
-// gloo_names/gloo/names.h for where Gloo's classes come from.
+// Ranks over c10d: Gloo for what the host holds and for noticing that a rank is gone, NCCL for the tensors of cards.
+// See gloo_names/gloo/names.h for where Gloo's classes come from.
 #include "trainer/learn/ranks.h"
 
 #include "trainer/accelerator.h"

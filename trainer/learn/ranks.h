@@ -1,6 +1,6 @@
-// The processes that train together: every rank runs the same recipe on its own tasks and keeps the same weights; sums of
-// gradients and of denominators cross between them, each rank keeps one slice of the optimizer's moments. Free of
-// LibTorch headers. Calls block, and must come in the same order on every rank.
+// The processes that train together: every rank runs the same recipe on its own tasks and keeps the same weights;
+// sums of gradients and of denominators cross between them, each rank keeps one slice of the optimizer's moments.
+// Free of LibTorch headers. Calls block, and must come in the same order on every rank.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,9 @@ struct RanksOptions {
 // What torchrun (RANK, WORLD_SIZE, MASTER_ADDR, ...) or srun (SLURM_PROCID, ...) say. One rank when neither does.
 Result<RanksOptions> read_ranks(const std::function<std::string(const char*)>& environment);
 
-// Of the cards of a machine the one that is a rank's own, as CUDA_VISIBLE_DEVICES would name it; ranks beyond their number
-// begin again. `visible` is what that variable holds, `cards` how many there are. Empty: leave the variable as it is.
+// Of the cards of a machine the one that is a rank's own, as CUDA_VISIBLE_DEVICES would name it;
+// ranks beyond their number begin again. `visible` is what that variable holds, `cards` how many there are.
+// Empty: leave the variable as it is.
 std::string card_of(const std::string& visible, int cards, int local_rank);
 // Makes that card the only one which this process and those that it starts see. Before anything asks for a device.
 void see_own_card(int local_rank);

@@ -1,6 +1,6 @@
-// The shape of a decoder: read from and written to config.json of the Hugging Face layout. Families: llama, qwen2 (llama
-// with biases on q, k and v) and qwen3 (llama with normed q and k heads). What khost does not compute is refused, never
-// ignored.
+// The shape of a decoder: read from and written to config.json of the Hugging Face layout. Families:
+// llama, qwen2 (llama with biases on q, k and v) and qwen3 (llama with normed q and k heads).
+// What khost does not compute is refused, never ignored.
 #pragma once
 
 #include <cstdint>

@@ -173,7 +173,8 @@ struct SplitHeads : Function<SplitHeads> {
   }
 };
 
-// Scores against the whole vocabulary. With p = softmax(z), z = h W^T / temperature, H = -sum p log p and incoming gradients g (of log p[target]) and e (of H):
+// Scores against the whole vocabulary. With p = softmax(z), z = h W^T / temperature, H = -sum p log p and incoming
+// gradients g (of log p[target]) and e (of H):
 // dz = g (onehot - p) - e p (log p + H).
 struct ScoreTokens : Function<ScoreTokens> {
   static at::Tensor log_probabilities(const at::Tensor& hidden, const at::Tensor& head, double temperature) {

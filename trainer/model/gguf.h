@@ -35,8 +35,8 @@ class Gguf {
   std::map<std::string, GgufTensor> tensors_;
 };
 
-// F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 as fp32; other formats fail with their number. `out` has one place for
-// every element.
+// F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 as fp32; other formats fail with their number.
+// `out` has one place for every element.
 Status dequantize(const GgufTensor& tensor, std::span<float> out);
 
 }  // namespace khost::trainer

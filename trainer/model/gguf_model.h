@@ -8,8 +8,8 @@
 namespace khost::trainer {
 
 // Reads `path` and makes `directory` with config.json, tokenizer.json, tokenizer_config.json and model.safetensors in
-// fp32; it appears whole or not at all. Llama's q and k rows come back into the order of Hugging Face. Failures name the
-// file and the key or tensor.
+// fp32; it appears whole or not at all. Llama's q and k rows come back into the order of Hugging Face.
+// Failures name the file and the key or tensor.
 Status convert_gguf(const std::string& path, const std::string& directory);
 
 }  // namespace khost::trainer

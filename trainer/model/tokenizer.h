@@ -1,6 +1,6 @@
-// Byte-level BPE, equal to Hugging Face's `tokenizers` on any UTF-8 text and total on any bytes; bytes that a vocabulary
-// lacks are left out, as there. Immutable after construction, so every thread may use it. Files are tokenizer.json; what
-// its pipeline asks beyond NFC, ByteLevel, Digits and Split is refused.
+// Byte-level BPE, equal to Hugging Face's `tokenizers` on any UTF-8 text and total on any bytes;
+// bytes that a vocabulary lacks are left out, as there. Immutable after construction, so every thread may use it.
+// Files are tokenizer.json; what its pipeline asks beyond NFC, ByteLevel, Digits and Split is refused.
 #pragma once
 
 #include <cstdint>

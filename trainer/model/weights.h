@@ -1,6 +1,6 @@
-// All weights of one network in one flat fp32 tensor, with a flat gradient beside it; the named weights are views. One set
-// serves training and generation. With compute type bf16 the named weights are views of a rounded copy, whose gradients
-// are added to the fp32 ones after each backward pass.
+// All weights of one network in one flat fp32 tensor, with a flat gradient beside it; the named weights are views.
+// One set serves training and generation. With compute type bf16 the named weights are views of a rounded copy, whose
+// gradients are added to the fp32 ones after each backward pass.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@
 
 namespace khost::judge::gpu {
 
-// A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a release.)
+// A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a
+// release.)
 class Places {
  public:
   explicit Places(int count) : free_(count) {}

@@ -57,8 +57,8 @@ sandbox::Manifest no_tensors() {
   return sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
 }
 
-// Of one launch. `floats`: of its output, which is then its first argument; 0 for none. The others are numbers, the last
-// is the stream.
+// Of one launch. `floats`: of its output, which is then its first argument; 0 for none. The others are numbers, the
+// last is the stream.
 Result<sandbox::Plan> plan_of(const sandbox::Signatures& signatures, const char* symbol, std::int64_t floats,
                               const std::vector<std::int64_t>& numbers) {
   Json arguments = Json::array();

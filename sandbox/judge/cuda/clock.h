@@ -1,6 +1,6 @@
 // The judge's clock on a GPU, time-sliced. Everything of a call stands in queues beforehand: the subject's device waits
-// for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event B.
-// So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
+// for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event
+// B. So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
 // One thread at a time, which holds the right to use the device.
 #pragma once
 
@@ -66,8 +66,8 @@ class GpuClock {
   // One call at once: checked, not timed. The subject stands before and after.
   Window direct(double timeout_s);
   // One timed call. A subject that does not answer is released from the judge's stream, and then must be ended.
-  // `enqueued` looks at what the subject left on the host once all of the call is on the device, before it is opened, and
-  // may complete the call; with a status in the window it is not opened.
+  // `enqueued` looks at what the subject left on the host once all of the call is on the device, before it is opened,
+  // and may complete the call; with a status in the window it is not opened.
   using Enqueued = std::function<void(Window&, Call&)>;
   Turn queued(const Call& call, double timeout_s, const Enqueued& enqueued = {});
 

@@ -18,8 +18,8 @@
 
 namespace khost::judge::gpu {
 
-// How often the device was reset, which ends its context. What was made before is not given back afterwards: in the next
-// context its address may be somebody else's.
+// How often the device was reset, which ends its context. What was made before is not given back afterwards:
+// in the next context its address may be somebody else's.
 unsigned device_resets();
 void reset_device();
 

@@ -161,8 +161,8 @@ bool Evaluation::open_device() {
   return true;
 }
 
-// What fails here may have failed because of a candidate that is verified meanwhile, or of baselines that come up: it is
-// asked again while nobody else works on the device, but for a task that says itself what is wrong with it.
+// What fails here may have failed because of a candidate that is verified meanwhile, or of baselines that come up:
+// it is asked again while nobody else works on the device, but for a task that says itself what is wrong with it.
 bool Evaluation::open_task() {
   begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());

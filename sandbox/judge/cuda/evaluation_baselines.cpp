@@ -180,8 +180,8 @@ Status Evaluation::come_up(const std::function<Result<Baselines>()>& load) {
   });
 }
 
-// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does. A kind of
-// which one fails is left out.
+// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does.
+// A kind of which one fails is left out.
 Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
                                              Beside compiler) {
   Baselines up;
@@ -208,7 +208,8 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
 }
 
 // By three processes, those that are loaded or else one after the other. One alone uses the device at a time, since a
-// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache are.
+// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache
+// are.
 Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
   const bool stay = !loaded.empty();
   Baselines::mapped_type over;
@@ -242,8 +243,8 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
   return ok();
 }
 
-// Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate that
-// it is faster than nothing.
+// Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate
+// that it is faster than nothing.
 Status Evaluation::measure_baselines(Baselines loaded) {
   for (const std::string& kind : missing()) {
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });

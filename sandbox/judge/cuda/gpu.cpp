@@ -91,7 +91,7 @@ Status Gpu::open() {
   return ok();
 }
 
-Result<Seen> Gpu::view() {
+Result<GpuSeen> Gpu::view() {
   const std::scoped_lock lock(mutex_);
   Result<Lease> lease = Lease::open(lease_path_);
   if (!lease) {
@@ -101,7 +101,7 @@ Result<Seen> Gpu::view() {
   if (const Status opened = open(); !opened) {
     return opened.failure();
   }
-  return Seen{view_of(*device_), device_->describe()["bytes"].get<std::size_t>()};
+  return GpuSeen{view_of(*device_), device_->describe()["bytes"].get<std::size_t>()};
 }
 
 GpuView view_of(const Device& device) {
@@ -113,7 +113,7 @@ Result<Device*> Gpu::device() {
   if (Device* const device = current_; device != nullptr && !device->lost()) {
     return device;
   }
-  const Result<Seen> opened = view();
+  const Result<GpuSeen> opened = view();
   return opened ? attached() : opened.failure();
 }
 

@@ -18,6 +18,7 @@
 #include "sandbox/judge/cuda/homes.h"
 #include "sandbox/judge/cuda/precedence.h"
 #include "sandbox/judge/cuda/tasks.h"
+#include "sandbox/judge/gpu_target.h"
 #include "sandbox/judge/stock.h"
 #include "sandbox/judge/zygote.h"
 #include "sandbox/profiler/profile.h"
@@ -39,12 +40,6 @@ struct GpuCost {
   Json evidence;         // of the calibration
 };
 
-// What a jail needs to reach the device, and the device's memory.
-struct Seen {
-  GpuView gpu;
-  std::size_t bytes = 0;
-};
-
 GpuView view_of(const Device& device);
 
 // What is said to who began with a device that is no longer there.
@@ -60,7 +55,7 @@ inline constexpr int kMostComingUp = 3;    // tasks whose baselines come up side
 inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
 inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
 
-class Gpu {
+class Gpu : public GpuTarget {
  public:
   Gpu(Service& service, PythonPlace place, std::string lease_path)
       : service_(service),
@@ -69,11 +64,10 @@ class Gpu {
         homes_(*new Homes(place_)),
         blanks_("a process with a context on the GPU", kReadyBlanks, kBlankMakers,
                 [this] { return untimed([](Device& device) { return Blank::open(device); }); }) {}
-  ~Gpu();
+  ~Gpu() override;
 
-  // A verdict (kind evaluate), or what an agent is told (verify, profile: {kind, ok, text, …}). Blocks.
-  Result<Json> evaluate(const Json& request);
-  Result<Seen> view();
+  Result<Json> evaluate(const Json& request) override;
+  Result<GpuSeen> view() override;
 
  private:
   friend class Evaluation;
@@ -86,15 +80,15 @@ class Gpu {
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()
   Result<Zygote*> zygote();
-  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate that
-  // is verified meanwhile is in the way. Alone: for who has the right.
+  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate
+  // that is verified meanwhile is in the way. Alone: for who has the right.
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<std::shared_ptr<Task>> task_alone(const std::string& source);
   Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, bool alone);
   // Takes sets that an evaluation leaves behind: giving memory back disturbs whoever is timed.
   void leave(std::shared_ptr<const Batch> batch);
-  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new one.
-  // `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
+  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new
+  // one. `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
   template <class Make>
   auto with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
       -> decltype(make(Oracle::needed));

@@ -1,6 +1,6 @@
-// Who verifies or times goes before who starts a subject ahead. Neither may be on the device beside the other, and without
-// an order they take turns: each timing then waits for a start, which takes longer than it. With it all that are ready are
-// timed one after the other, and then all starts run side by side. Any thread.
+// Who verifies or times goes before who starts a subject ahead. Neither may be on the device beside the other, and
+// without an order they take turns: each timing then waits for a start, which takes longer than it.
+// With it all that are ready are timed one after the other, and then all starts run side by side. Any thread.
 #pragma once
 
 #include <chrono>

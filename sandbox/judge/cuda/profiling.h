@@ -1,5 +1,6 @@
-// Kernel tables for a profile: processes started for that alone, with the profiler in them, none of them timed. What the
-// candidate's says is the candidate's word, for readers; no verdict is made of it. For whoever holds the device alone.
+// Kernel tables for a profile: processes started for that alone, with the profiler in them, none of them timed.
+// What the candidate's says is the candidate's word, for readers; no verdict is made of it. For whoever holds the
+// device alone.
 #pragma once
 
 #include <optional>

@@ -23,7 +23,8 @@ constexpr double kCopyTimeout_s = 10;
 constexpr std::uint32_t kRefused = 2;
 constexpr std::uint32_t kOtherOutputs = 0x10000;
 
-// Outputs twice (those of a call and of the one before), what the constructor makes beside the state, and room to work in.
+// Outputs twice (those of a call and of the one before), what the constructor makes beside the state, and room to work
+// in.
 std::size_t arena_bytes(const Session* session) {
   if (session == nullptr) {
     return 0;

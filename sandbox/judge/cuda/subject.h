@@ -82,15 +82,15 @@ class Candidate {
 };
 
 // What a baseline's process does while it loads: as it likes, since it is alone; or beside others, where one that would
-// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards, and
-// never be made ready; load what was chosen before.
+// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards,
+// and never be made ready; load what was chosen before.
 enum class Beside { alone, wait, build, load };
 
 class GpuBaseline {
  public:
   // kind: eager, compile, empty. Several may be begun and come up side by side, beside others' work too: begin() and
-  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone, and which
-  // takes up to a minute or more for one that compiles, before it is called.
+  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone,
+  // and which takes up to a minute or more for one that compiles, before it is called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
                                                     const Batch& batch, const std::string& kind,
                                                     Beside beside = Beside::alone);

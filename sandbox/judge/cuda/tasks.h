@@ -40,7 +40,8 @@ struct Task {
   std::map<std::string, int> missed;               // baselines that could not be had: how often
   std::map<std::string, profiler::Side> profiled;  // eager, compile: for readers of a profile
   std::optional<double> flops;
-  // Held from when the baselines' processes begin to come up until they are measured. Who waits for it holds nothing else.
+  // Held from when the baselines' processes begin to come up until they are measured. Who waits for it holds nothing
+  // else.
   std::mutex measuring;
 };
 
@@ -64,12 +65,12 @@ class Tasks {
   Result<std::shared_ptr<Task>> get(const std::string& source, const Open& open);
   // The same for who holds the device, and so must not wait for who waits for it: then one may be opened twice.
   Result<std::shared_ptr<Task>> get_now(const std::string& source, const Open& open);
-  // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes. `used` is used now,
-  // null for a task to come. For who has a context, while nobody is timed.
+  // Gives up the sets of those that were used longest ago, until the others' fit into so many bytes.
+  // `used` is used now, null for a task to come. For who has a context, while nobody is timed.
   void make_room(const std::shared_ptr<Task>& used, std::size_t bytes);
-  // Ends the baselines' processes of those that were timed longest ago: of all but a few tasks, and until the others' fit
-  // into so many bytes; not those of `used`. (Most verdicts need none: what was measured once settles them.) For who has
-  // the right to the device.
+  // Ends the baselines' processes of those that were timed longest ago: of all but a few tasks, and until the others'
+  // fit into so many bytes; not those of `used`. (Most verdicts need none: what was measured once settles them.) For
+  // who has the right to the device.
   void retire_residents(const std::shared_ptr<Task>& used, std::size_t bytes);
   void clear();
 

@@ -4,10 +4,12 @@ bound is tightened until each is refused, and a task where that does not help is
 Each answer is made from what a lazy candidate could know: this call's inputs, and inputs and outputs of earlier calls; or
 from this call's output with a part of it left out. One list serves the judge and the check of suites."""
 
+import math
+
 import torch
 
 import bank_operators
-from manifest import leaves
+from manifest import leaves, with_tensors
 from oracle import run
 
 SAMPLE = 8          # sub-sample: one eighth of the elements is read
@@ -16,9 +18,14 @@ LEAST = 16          # an axis shorter than this is not sub-sampled
 CUT = 64            # an axis shorter than this is not cut
 CUTS = 5            # a half to a thirty-second of an axis is kept
 MOST_OPERATORS = 16
-MOST_SAMPLED = 6
+MOST_SAMPLED = 12
 MOVED = 16          # errors by which an operator must move the output
 MOVED_SHARE = 0.01  # in at least this share of the elements
+OUTLIERS_SHARE = 1e-5  # the same, of outliers that are ignored: few elements have one
+
+
+OUTLIERS = "outliers_ignored"
+WHOLE = ("pass_through", "affine", "sub_sample", "truncated")
 
 
 class Sample:
@@ -30,35 +37,59 @@ class Sample:
 
 class Answer:
     """What is returned in place of the outputs of one sample; None for an output that the answer says nothing of.
-    `always`: it counts on every task; else only where it moves the outputs."""
+    `always`: it counts on every task; else only where it moves the outputs. `whole`: it spares work only where it passes
+    on all outputs, since another output needs what it leaves out."""
 
-    def __init__(self, name, outputs, always):
-        self.name, self.outputs, self.always = name, outputs, always
+    def __init__(self, name, outputs, always, least=MOVED_SHARE):
+        self.name, self.outputs, self.always, self.least = name, outputs, always, least
+        self.whole = name.startswith(WHOLE)
 
 
 def float_inputs(values):
     return [t for t in leaves(values) if t.is_floating_point()]
 
 
+def taken(output, where):
+    """The elements of an answer's output at flat indices: of a tensor, or of a function of the indices, so that nothing of
+    a large output's size is made for one that is told by a formula. None where the answer says nothing after all."""
+    return output(where) if callable(output) else output.reshape(-1)[where]
+
+
+def same_everywhere(value, like):
+    return lambda where: value.to(like.dtype).expand(where.shape)
+
+
 def constants(outputs):
     """The middle of an earlier call's values, and their mean."""
-    middles = [((x.min() + x.max()) / 2 if x.is_floating_point() else x.reshape(-1)[0]).expand_as(x) if x.numel() else x
-               for x in outputs]
-    means = [x[torch.isfinite(x)].double().mean().to(x.dtype).expand_as(x) if x.is_floating_point() and x.numel() else
-             None for x in outputs]
+    middles, means = [], []
+    for x in outputs:
+        finite = x[torch.isfinite(x)] if x.is_floating_point() else x.reshape(-1)
+        held = finite.numel() > 0
+        if x.is_floating_point():
+            middles.append(same_everywhere((finite.min() + finite.max()) / 2, x) if held else None)
+            means.append(same_everywhere(finite.double().mean(), x) if held else None)
+        else:
+            middles.append(same_everywhere(finite[0], x) if held else None)
+            means.append(None)
     return middles, means
 
 
-def averages(outputs):
+def average(output):
     """The mean over the first axis of an earlier call's output: what a kernel that knows the task's statistics returns."""
-    return [x.double().mean(0, keepdim=True).to(x.dtype).expand_as(x)
-            if x.is_floating_point() and x.dim() > 1 and x.shape[0] > 1 and x.numel() else None for x in outputs]
+    if not output.is_floating_point() or output.dim() < 2 or output.shape[0] < 2 or not output.numel():
+        return None
+    mean = (output if output.dtype == torch.float64 else output.float()).mean(0).reshape(-1)
+    return lambda where: mean[where % mean.numel()].to(output.dtype)
 
 
 def fitted(before, output):
     """Slope and offset of the line by which `output` follows `before`, by least squares."""
     step = max(1, before.numel() // FITTED)
     x, y = before.reshape(-1)[::step].double(), output.reshape(-1)[::step].double()
+    sound = torch.isfinite(x) & torch.isfinite(y)
+    x, y = x[sound], y[sound]
+    if x.numel() == 0:
+        return 0.0, 0.0
     mean_x, mean_y = x.mean(), y.mean()
     variance = (x - mean_x).square().mean()
     slope = ((x - mean_x) * (y - mean_y)).mean() / variance if variance > 0 else torch.zeros(())
@@ -72,9 +103,14 @@ def affine(sample, earlier):
         if any(fits):
             yield Answer(f"pass_through(input {place})", [now if fit else None for fit in fits], True)
             lines = [fitted(before, old) if fit else None for fit, old in zip(fits, earlier.expected)]
-            yield Answer(f"affine(input {place})", [(now.double() * line[0] + line[1]).to(x.dtype) if line else None
-                                                    for line, x in zip(lines, sample.expected)],
+            yield Answer(f"affine(input {place})", [on_line(now, line, x) for line, x in zip(lines, sample.expected)],
                          not is_affine(sample, place, lines))
+
+
+def on_line(now, line, like):
+    if line is None:
+        return None
+    return lambda where: (now.reshape(-1)[where].double() * line[0] + line[1]).to(like.dtype)
 
 
 def is_affine(sample, place, lines):
@@ -90,46 +126,53 @@ def is_affine(sample, place, lines):
     for line, x in zip(lines, outputs):
         if line is not None:
             got = x.reshape(-1)[::step].double()
-            scale = abs(line[1]) + float(got[torch.isfinite(got)].abs().mean())
-            if not torch.allclose(now * line[0] + line[1], got, rtol=1e-3, atol=1e-3 * scale):
+            sound = torch.isfinite(got) & torch.isfinite(now)
+            held, told = got[sound], now[sound] * line[0] + line[1]
+            if held.numel() == 0 or not torch.allclose(told, held, rtol=1e-3, atol=1e-3 * float(held.abs().mean())):
                 return False
     return True
 
 
-def largest_half(outputs):
+def largest_half(output):
     """The larger half of what is not zero; the rest 0."""
-    result = []
-    for x in outputs:
-        sizes = x.abs()[(x != 0) & torch.isfinite(x)] if x.is_floating_point() and x.numel() > 1 else None
-        if sizes is None or sizes.numel() < 2:
-            result.append(None)
-            continue
-        step = max(1, sizes.numel() // FITTED)
-        median = sizes[::step].float().median().to(x.dtype)
-        result.append(torch.where(x.abs() > median, x, 0.0).to(x.dtype) if bool((x.abs() > median).any()) else None)
-    return result
+    if not output.is_floating_point() or output.numel() < 2:
+        return None
+    flat = output.reshape(-1)
+    sizes = flat[::max(1, flat.numel() // FITTED)].abs()
+    sizes = sizes[(sizes != 0) & torch.isfinite(sizes)].float()
+    if sizes.numel() < 2:
+        return None
+    median = sizes.median()
+    if not bool((sizes > median).any()):
+        return None
+
+    def taken_at(where):
+        values = flat[where]
+        return torch.where(values.abs().float() > median, values, torch.zeros_like(values))
+
+    return taken_at
 
 
-def cut(output, axis, kept):
-    changed = output.clone()
-    changed.narrow(axis, kept, output.shape[axis] - kept).zero_()
-    return changed
+def tail_cut(output, double, axis, kept):
+    """Elements beyond a part of an axis are 0. What is 0 in double too is no tail: it is the task's own padding."""
+    stride, size = math.prod(output.shape[axis + 1:]), output.shape[axis]
+
+    def taken_at(where):
+        values, beyond = output.reshape(-1)[where], (where // stride) % size >= kept
+        if not bool((double.reshape(-1)[where][beyond] != 0).any()):
+            return None
+        return torch.where(beyond, torch.zeros_like(values), values)
+
+    return taken_at
 
 
 def tails(sample, exact):
-    """Elements beyond a part of an axis are 0. What is 0 in double too is no tail: it is the task's own padding."""
     longest = max((x.dim() for x in sample.expected if x.is_floating_point()), default=0)
     for axis in range(longest):
         for halvings in range(1, CUTS + 1):
-            answers = []
-            for place, x in enumerate(sample.expected):
-                answers.append(None)
-                if not x.is_floating_point() or axis >= x.dim() or x.shape[axis] < CUT:
-                    continue
-                kept = x.shape[axis] >> halvings
-                double = x if exact is None else exact[place]
-                if bool((double.narrow(axis, kept, x.shape[axis] - kept) != 0).any()):
-                    answers[-1] = cut(x, axis, kept)
+            answers = [tail_cut(x, x if exact is None else exact[place], axis, x.shape[axis] >> halvings)
+                       if x.is_floating_point() and axis < x.dim() and x.shape[axis] >= CUT else None
+                       for place, x in enumerate(sample.expected)]
             if any(a is not None for a in answers):
                 yield Answer(f"tail_cut(axis {axis}, 1/{1 << halvings} kept)", answers, True)
 
@@ -141,30 +184,24 @@ def sampled(tensor, axis):
     return tensor.index_select(axis, index)
 
 
-def half_only(tensor, axis):
-    """The first half along an axis, and the mean of that in place of the rest."""
-    kept = tensor.shape[axis] // 2
+def first_only(tensor, axis, part=SAMPLE):
+    """The first part along an axis, and the mean of that in place of the rest."""
+    kept = max(1, tensor.shape[axis] // part)
     changed = tensor.clone()
     changed.narrow(axis, kept, tensor.shape[axis] - kept).fill_(tensor.narrow(axis, 0, kept).mean())
     return changed
 
 
 def with_input(values, place, change):
-    """Copies of the inputs, one of their float tensors changed."""
+    """The inputs with one of their float tensors changed."""
     count = -1
 
-    def copied(value):
+    def changed(tensor):
         nonlocal count
-        if isinstance(value, torch.Tensor):
-            count += value.is_floating_point()
-            return change(value) if value.is_floating_point() and count == place else value
-        if isinstance(value, dict):
-            return {key: copied(item) for key, item in value.items()}
-        if isinstance(value, (tuple, list)):
-            return type(value)(copied(item) for item in value)
-        return value
+        count += tensor.is_floating_point()
+        return change(tensor) if tensor.is_floating_point() and count == place else tensor
 
-    return copied(values)
+    return with_tensors(values, changed)
 
 
 def sub_samples(sample):
@@ -177,7 +214,9 @@ def sub_samples(sample):
                 continue  # where the output is as large as the input, leaving elements out is no saving
             ways = {"": sampled}
             if all(axis >= x.dim() or x.shape[axis] != tensor.shape[axis] for x in sample.expected):
-                ways[", half"] = half_only
+                ways[", half"] = lambda t, a: first_only(t, a, 2)
+                ways[", first"] = first_only
+                ways[", last"] = lambda t, a: first_only(t.flip(a), a).flip(a)
             for way, change in ways.items():
                 if tried == MOST_SAMPLED:
                     return
@@ -217,51 +256,66 @@ def operators(sample, most=MOST_OPERATORS):
             yield Answer(f"operator {names[which]}", got, False)
 
 
-def answers(sample, earlier, exact=None, constant=False):
-    """All answers on one sample. `earlier`: samples of the same kind from other seeds. `exact`: the outputs in double."""
+def without_the_output(sample, earlier, constant=False):
+    """Answers that nothing of this call's output is needed for. `earlier`: samples of the same kind from other seeds;
+    `constant`: they are all the same, so that an earlier output is the right one."""
     outputs = sample.expected
-    yield Answer("zeros", [torch.zeros_like(x) for x in outputs], True)
+    yield Answer("zeros", [same_everywhere(x.new_zeros(()), x) for x in outputs], True)
     for other in earlier[:1]:
         middles, means = constants(other.expected)
         yield Answer("constant", middles, True)
         yield Answer("mean", means, True)
-        yield Answer("mean_over_first_axis", averages(other.expected), True)
+        yield Answer("mean_over_first_axis", [average(x) for x in other.expected], True)
         if not constant:
             yield Answer("previous_output", other.expected, True)
-        yield from affine(sample, other)
     if len(earlier) > 1 and not constant:
         yield Answer("mean_of_earlier", [((a.double() + b.double()) / 2).to(a.dtype) if a.is_floating_point() else None
                                          for a, b in zip(earlier[0].expected, earlier[1].expected)], True)
-    yield Answer("largest_half", largest_half(outputs), True)
-    yield from tails(sample, exact)
-    if sample.plain is not None:
-        yield Answer("outliers_ignored", sample.plain, False)
+    for other in earlier[:1]:
+        yield from affine(sample, other)
     yield from sub_samples(sample)
     yield from truncated(sample)
+
+
+def answers(sample, earlier, exact=None, constant=False):
+    """All answers on one sample. `exact`: the outputs in double."""
+    yield from without_the_output(sample, earlier, constant)
+    yield Answer("largest_half", [largest_half(x) for x in sample.expected], True)
+    yield from tails(sample, exact)
+    if sample.plain is not None:
+        yield Answer(OUTLIERS, sample.plain, False, OUTLIERS_SHARE)
     yield from operators(sample)
 
 
 class Verdicts:
-    """What became of every answer on every output of one sample of a kind."""
+    """What became of every answer on every output, over samples of one kind: an answer must pass on all of them."""
 
-    def __init__(self, rules, sample):
+    def __init__(self, rules):
         self.rules = rules
-        self.probes = [rule.probe(x) if x.numel() else None for rule, x in zip(rules, sample.expected)]
-        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether it is refused
-        self.idle = {}                       # answers that moved no output
+        self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether a sample refuses it
+        self.told, self.moving = set(), set()  # answers that say anything, and those that move an output
 
-    def add(self, answer):
-        moves = False
-        for place, (probe, got) in enumerate(zip(self.probes, answer.outputs)):
-            if got is None or probe is None:
-                continue
-            if not answer.always and (answer.name.startswith("affine") or
-                                      probe.moved_share(got, MOVED) < MOVED_SHARE):
-                continue
-            moves = True
-            self.refused[place][answer.name] = probe.refusals(got)
-        if not moves and any(got is not None for got in answer.outputs):
-            self.idle[answer.name] = True
+    @property
+    def idle(self):
+        """Answers that moved no output."""
+        return self.told - self.moving
+
+    def try_on(self, sample, earlier, exact, constant):
+        """All answers on one sample."""
+        probes = [rule.probe(x) if x.numel() else None for rule, x in zip(self.rules, sample.expected)]
+        for answer in answers(sample, earlier, exact, constant):
+            for place, (probe, got) in enumerate(zip(probes, answer.outputs)):
+                got = None if got is None or probe is None else probe.taken(got)
+                if got is not None:
+                    self.told.add(answer.name)
+                    self.add(answer, place, probe, got)
+
+    def add(self, answer, place, probe, got):
+        if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
+            return
+        self.moving.add(answer.name)
+        refusals, before = probe.refusals(got), self.refused[place].get(answer.name)
+        self.refused[place][answer.name] = [a or b for a, b in zip(refusals, before)] if before else refusals
 
     def choose(self, place, refused_elsewhere=()):
         """The largest K at which every answer is refused that the tightest one refuses, those apart that sets of another

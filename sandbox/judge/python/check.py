@@ -20,7 +20,8 @@ import check_idle
 import check_nulls
 import check_structure
 from manifest import leaves
-from task_file import Task, call, finite
+from task_file import Task, TaskFault, call, finite, fresh
+from task_inspection import inspect_task
 
 TIMED_CALLS = 5
 MOST_CACHE = 32 << 20   # bytes of what the compiler made of one task
@@ -87,6 +88,7 @@ class NoOps(TorchDispatchMode):
         first = args[0] if args else None
         if name not in PASSIVE and isinstance(result, torch.Tensor) and isinstance(first, torch.Tensor) and \
                 result is not first and result.shape == first.shape and result.dtype == first.dtype and \
+                result.layout == first.layout == torch.strided and \
                 result.is_floating_point() and result.numel() > 0 and torch.equal(result, first) and \
                 is_the_task_s_own(name):
             self.found.append(name)
@@ -100,13 +102,14 @@ def idle_modules(model, values):
     def look(name):
         def hook(module, inputs, output):
             if len(inputs) == 1 and isinstance(output, torch.Tensor) and isinstance(inputs[0], torch.Tensor) and \
-                    output.shape == inputs[0].shape and output.is_floating_point() and \
+                    output.shape == inputs[0].shape and output.dtype == inputs[0].dtype and \
+                    output.is_floating_point() and \
                     check_nulls.all_close(output, inputs[0], SAME, SAME):
                 found.append(f"{name} ({type(module).__name__})")
         return hook
 
     for name, module in model.named_modules():
-        if name and not list(module.children()):
+        if name and not list(module.children()) and not isinstance(module, torch.jit.ScriptModule):  # which takes no hook
             hooks.append(module.register_forward_hook(look(name)))
     try:
         call(model, copy.deepcopy(values))
@@ -199,7 +202,6 @@ def observed(request):
     """Facts, and the model and inputs by which it is timed."""
     source, shrink = request["source"], request.get("shrink")
     task = Task(source, device=request.get("device", "cpu"))
-    model = task.model(1)
 
     def draw(seed):
         return check_structure.draw(task, seed + request.get("seed", 0), shrink)
@@ -207,31 +209,22 @@ def observed(request):
     begin = time.perf_counter()
     values = draw(2)
     input_s = time.perf_counter() - begin
-    kept = copy.deepcopy(values)
-    first = leaves(call(model, values))
-    if not first:
-        raise ValueError("forward returns no tensor")
-    copied = copy.deepcopy(kept)
-    finish(task.device)
-    begin = time.perf_counter()
-    again = leaves(call(model, copied))  # before anything is seeded anew
-    finish(task.device)
-    second_s = time.perf_counter() - begin
-    if beyond(second_s, request.get("worth_s")):
-        return {"runs": True, "torch": torch.__version__, "cut_short": True, "input_s": input_s}, model, kept
-    facts = {"runs": True, "torch": torch.__version__, "input_s": input_s, "seed": request.get("seed", 0), "finite": finite(first),
-             "seeded": same_tensors(leaves(kept), leaves(draw(2))),
-             "changes_inputs": not same_tensors(leaves(kept), leaves(values))}
+    facts = {"runs": True, "torch": torch.__version__, "input_s": input_s, "seed": request.get("seed", 0)}
+    if request.get("worth_s"):
+        model = task.model(1)
+        call(model, fresh(values))
+        if beyond(call_seconds(task, model, values), request["worth_s"]):
+            return {**facts, "cut_short": True}, model, values
+        del model
     del values
-    facts["deterministic"] = same_tensors(first, again) or near(first, again)
-    del again
-    facts["stateful"] = not facts["deterministic"] and near(first, leaves(call(task.model(1), copy.deepcopy(kept))))
-    model = task.model(1)
-    first = leaves(call(model, copy.deepcopy(kept)))
+    seen = inspect_task(task, 1, draw=draw)
+    model, kept, first = seen.model, seen.values, leaves(seen.value)
+    facts["changes_inputs"] = seen.changes_inputs
+    facts["infinite"] = not finite(first)
     earlier = []
     for seed in (3, 4):
         other = draw(seed)
-        earlier.append((other, leaves(call(task.model(1) if facts["stateful"] else model, copy.deepcopy(other)))))
+        earlier.append((other, leaves(call(model, copy.deepcopy(other)))))
     facts["constant_output"] = all(x.numel() > 1 and bool((x == x.reshape(-1)[0]).all()) for x in first)
     facts["same_across_inputs"] = all(map(check_nulls.close, first, earlier[0][1]))
     facts["input_independent"] = same_tensors(first, earlier[0][1])
@@ -250,15 +243,19 @@ def observed(request):
     return facts, model, kept
 
 
+def call_seconds(task, model, values):
+    given = fresh(values)
+    finish(task.device)
+    begin = time.perf_counter()
+    call(model, given)
+    finish(task.device)
+    return time.perf_counter() - begin
+
+
 def beyond(seconds, worth_s):
     """Whether a call takes so long or so little that the rest need not be known: beside others it is never quicker than
     alone, and twice as slow at most where few share."""
-    return worth_s is not None and (seconds < 0.5 * worth_s[0] or seconds > 8 * worth_s[1])
-
-
-def near(one, other):
-    return all(a.shape == b.shape and all(torch.allclose(x.float(), y.float(), 1e-5, 1e-6, equal_nan=True)
-                                          for x, y in check_nulls.parts(a, b)) for a, b in zip(one, other))
+    return seconds < 0.5 * worth_s[0] or seconds > 8 * worth_s[1]
 
 
 def compiled(request):
@@ -348,4 +345,10 @@ def answer(request, state):
         state["limited"] = True
     if stage == "structure":
         return check_structure.structure(request["source"], limits)
-    return {"run": run, "again": again, "compile": compiled}[stage](request)
+    try:
+        return {"run": run, "again": again, "compile": compiled}[stage](request)
+    except TaskFault as fault:
+        if stage != "run":
+            raise
+        return {"runs": True, "torch": torch.__version__, "seed": request.get("seed", 0), "fault": fault.name,
+                "text": str(fault)}

@@ -32,7 +32,7 @@ def same(one, other):
 def idle_inputs(task, model, values, outputs, other):
     """Names of inputs for which others can be put without the output changing. One that is drawn to be the same each
     time says nothing."""
-    names = task.names()
+    names = task.names(values)
     items = list(values.items()) if isinstance(values, dict) else list(enumerate(values))
     found = []
     for place, (key, value) in enumerate(items):

@@ -3,7 +3,6 @@
 Counts bytes, FLOPs and operators, finds parameters and operators that the output does not depend on, and how far the
 leading dimension must shrink until the task fits a budget."""
 
-import inspect
 import weakref
 
 import torch
@@ -14,8 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from manifest import leaves
-from task_file import Task, call
+from manifest import Layout, leaves
+from task_file import Task, call, state_of
+from task_inspection import check_value, laid_out
 
 # Failures that say nothing about the task: a fake tensor has no values to decide by, and not every operator has a rule.
 UNSUPPORTED = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
@@ -81,6 +81,8 @@ class Meter(TorchDispatchMode):
             raise TooManyOperators(f"more than {self.most_operators} operators")
         made = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         parents = {self.producer[k] for k in map(self.key, given) if k in self.producer}
+        if not made and not func._schema.is_mutable:
+            return result  # without a result it can only raise: a check of what another operator returned
         node = self.node(func.__name__.split(".")[0], parents)
         known = {self.key(t) for t in given}
         written = list(made)
@@ -146,7 +148,7 @@ def draw(task, seed, shrink=None):
 def named_inputs(task, values):
     if isinstance(values, dict):
         return [(k, v) for k, v in values.items() if isinstance(v, torch.Tensor)]
-    names = task.names() + [f"input_{i}" for i in range(len(values))]
+    names = task.names(values) + [f"input_{i}" for i in range(len(values))]
     return [(name, leaf) for name, value in zip(names, values) for leaf in leaves(value)]
 
 
@@ -181,9 +183,7 @@ def fake_run_by(source, shrink, real, meters, most_operators=None):
         task = Task(source)
         model = task.model(1)
         values = draw(task, 2, shrink)
-        if not isinstance(values, (list, tuple, dict)):
-            raise TypeError(f"get_inputs returns a {type(values).__name__}, not a list")
-        inputs, state = named_inputs(task, values), list(model.state_dict(keep_vars=True).items())
+        inputs, state = named_inputs(task, values), list(state_of(model).items())
         meter = Meter(inputs + state, most_operators)
         meters.append(meter)
         flops = FlopCounterMode(display=False)
@@ -196,7 +196,8 @@ def fake_run_by(source, shrink, real, meters, most_operators=None):
             torch.backends.mha.set_fastpath_enabled(fast_path)
         outputs = leaves(value)
         if not outputs:
-            raise ValueError("forward returns no tensor")
+            laid_out("forward", lambda: Layout(value))
+            check_value(value)
         return task, inputs, state, outputs, meter, flops.get_total_flops()
 
 
@@ -210,7 +211,7 @@ def budget_of(facts, limits):
 
 
 def facts_of(run):
-    task, inputs, state, outputs, meter, flops = run
+    _, inputs, state, outputs, meter, flops = run
     parameters = {"source " + name for name, tensor in state if isinstance(tensor, torch.nn.Parameter)}
     arguments = {"source " + name for name, _ in inputs}
     unreached = meter.unreached(outputs)
@@ -276,7 +277,11 @@ def structure(source, limits):
         if facts is None:
             return {"dry_run": f"{error}"[:300], "arguments": names}
         return {**facts, "arguments": names}
-    except UNSUPPORTED as error:
+    except TooManyOperators:
+        raise
+    except Exception as error:
+        if not isinstance(error, UNSUPPORTED):
+            run_for_real(source)
         return {"dry_run": f"{type(error).__name__}: {error}"[:300], "arguments": names}
     facts["arguments"] = names
     facts["too_large"] = budget_of(facts, limits) > 1
@@ -285,11 +290,13 @@ def structure(source, limits):
     return facts
 
 
+def run_for_real(source):
+    """Raises what the task itself raises: not all that a task may do can be done with fake tensors."""
+    task = Task(source)
+    with torch.no_grad():
+        call(task.model(1), task.inputs(2))
+
+
 def names_of(source):
     """Loads the source once outside of fake tensors, so that its own errors come first."""
-    task = Task(source)
-    if not (inspect.isclass(task.module.Model) and issubclass(task.module.Model, torch.nn.Module)):
-        raise TypeError("Model is no torch.nn.Module")
-    if task.module.Model.forward is torch.nn.Module.forward or "forward" not in dir(task.module.Model):
-        raise ValueError("Model defines no forward")
-    return task.names()
+    return Task(source).names()

@@ -37,6 +37,8 @@ class Layout:
             return {"kind": "none"}
         if isinstance(value, (bool, int, float, str)):
             return scalar_node(value)
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():  # a number of numpy's
+            return self.node(value.item())
         if isinstance(value, dict):
             return {"kind": "dict", "items": [{**self.node(item), **named_key(key)} for key, item in value.items()]}
         if isinstance(value, (tuple, list)):
@@ -44,7 +46,8 @@ class Layout:
             for item, name in zip(items, names):
                 item["name"] = name
             return {"kind": "tuple" if isinstance(value, tuple) else "list", "items": items}
-        raise TypeError(f"a value of type {type(value).__name__} cannot cross to the judge")
+        raise TypeError(f"a value of type {type(value).__name__} cannot cross to the judge: tensors, numbers, texts and None can, "
+                        "and tuples, lists and dicts of them")
 
     def tensor(self, tensor):
         tensor = tensor.detach()
@@ -97,9 +100,41 @@ def as_bytes(storage):
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def same_shape(one, other):
-    """Whether two manifests lay memory out in the same way."""
-    return one == other
+def difference(one, other):
+    """How two manifests differ, as a text that names the place; "" where they do not."""
+    if one == other:
+        return ""
+    return node_difference(one["tree"], other["tree"], "") or "its tensors share memory in another way"
+
+
+def node_difference(one, other, place):
+    label = f"'{place}'" if place else "it"
+    if one["kind"] != other["kind"]:
+        return f"{label} is a {one['kind']}, then a {other['kind']}"
+    if one["kind"] == "scalar" and one["value"] != other["value"]:
+        return f"{label} is the number {one['value']}, then {other['value']}"
+    if one["kind"] == "tensor":
+        for what in ("dtype", "size", "stride", "offset"):
+            if one[what] != other[what]:
+                return f"{label} has {what} {one[what]}, then {other[what]}"
+        return ""
+    mine, theirs = one.get("items", []), other.get("items", [])
+    if [item.get("name") for item in mine] != [item.get("name") for item in theirs]:
+        return f"{label} has the items {names_of(mine)}, then {names_of(theirs)}"
+    for index, (a, b) in enumerate(zip(mine, theirs)):
+        step = a.get("name") or str(index)
+        found = node_difference(a, b, f"{place}.{step}" if place else step)
+        if found:
+            return found
+    return ""
+
+
+def names_of(items):
+    return ", ".join(item.get("name") or str(index) for index, item in enumerate(items)) or "none"
+
+
+def has_scalar(node):
+    return node["kind"] == "scalar" or any(has_scalar(item) for item in node.get("items", []))
 
 
 def over_region(manifest, region):
@@ -123,6 +158,18 @@ def over_region(manifest, region):
         return tuple(items) if kind == "tuple" else items
 
     return make(manifest["tree"])
+
+
+def with_tensors(value, change):
+    """The nested value with each tensor replaced by what `change` makes of it."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: with_tensors(item, change) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [with_tensors(item, change) for item in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items) if isinstance(value, tuple) else items
+    return value
 
 
 def leaves(value):

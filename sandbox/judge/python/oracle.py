@@ -10,9 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from manifest import leaves
+from manifest import leaves, with_tensors
 from planting import integral
-from task_file import call
+from task_file import call, fresh, state_of
 
 NARROW = {dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
                               getattr(torch, "float8_e5m2", None)) if dtype is not None}
@@ -22,6 +22,10 @@ READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another numb
 
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -54,21 +58,9 @@ def widened(value):
     return value
 
 
-def mapped_tensors(value, change):
-    """`value` with each of its tensors changed."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: mapped_tensors(item, change) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        items = [mapped_tensors(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
-
-
 def run(model, values, mode=None):
     """The output tensors of a first call, under a dispatch mode: neither the model nor the inputs are changed by it."""
-    model, values = copy.deepcopy(model), copy.deepcopy(values)
+    model, values = copy.deepcopy(model), fresh(values)
     with mode or contextlib.nullcontext():
         return [leaf.detach() for leaf in leaves(call(model, values))]
 
@@ -88,7 +80,7 @@ def run_in_double(model, values, move=None):
         if move is not None:
             move_state(wide, model, move)
         with InDouble():
-            return [leaf.detach() for leaf in leaves(call(wide, mapped_tensors(values, widen)))]
+            return [leaf.detach() for leaf in leaves(call(wide, with_tensors(values, widen)))]
     finally:
         torch.set_default_dtype(default)
 
@@ -97,14 +89,14 @@ def run_moved(model, values, move):
     """The outputs in the reference's own precision, inputs and state changed by `move`."""
     other = copy.deepcopy(model)
     move_state(other, model, move)
-    changed = mapped_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
+    changed = with_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
     return [leaf.detach() for leaf in leaves(call(other, changed))]
 
 
 def move_state(model, original, move):
-    own, done = original.state_dict(keep_vars=True), set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.data_ptr() not in done:
+    own, done = state_of(original), set()
+    for name, tensor in state_of(model).items():
+        if tensor.is_floating_point() and tensor.data_ptr() not in done:
             done.add(tensor.data_ptr())  # tied parameters are moved once
             tensor.data.copy_(move(tensor.data, own[name].data))
 

@@ -12,6 +12,7 @@ OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 SMALLEST = 64
 FEW = 16          # a tensor with no more different values is a mask, a level or a label
 LOOKED_AT = 1 << 16
+NOWHERE = "no input bears outliers"
 
 
 def integral(tensor):
@@ -20,8 +21,9 @@ def integral(tensor):
     return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
 
 
-def structure(tensor):
-    """Which structure forbids outliers in a float tensor, in a few words; "" where none does."""
+def structure(tensor, bold=False):
+    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
+    chance, as that of torch.rand, is none."""
     if tensor.numel() < SMALLEST:
         return "fewer than 64 elements"
     if not dense(tensor):
@@ -37,9 +39,9 @@ def structure(tensor):
         return "whole numbers"
     if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
         return "few different values"
-    if low >= 0:
+    if low >= 0 and not bold:
         return "all in [0, 1]" if high <= 1 else "none below zero"
-    if high <= 0:
+    if high <= 0 and not bold:
         return "none above zero"
     if sorted_rows(tensor):
         return "sorted"
@@ -81,12 +83,12 @@ def unit_rows(tensor):
     return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
 
 
-def add_outliers(tensor, generator=None):
+def add_outliers(tensor, generator=None, bold=False):
     """Plants in one tensor; returns why not, or "". The places come from a generator of their own: a task may have
     seeded torch's."""
     if not tensor.is_floating_point():
         return "not of floats"
-    why = structure(tensor)
+    why = structure(tensor, bold)
     if why:
         return why
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
@@ -103,15 +105,16 @@ def add_outliers(tensor, generator=None):
     return ""
 
 
-def plant(values, seed):
-    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted."""
+def plant(values, seed, bold=False):
+    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `bold`: also in tensors of one
+    sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing else can be planted."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, planted = [], False
     for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator)
+        why = add_outliers(tensor, generator, bold)
         planted = planted or not why
         reasons.append(f"input {place}: {why}")
-    return "" if planted else "no input bears outliers: " + "; ".join(reasons)[:200] if reasons else "no inputs"
+    return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
 
 
 def reason_against(plain, planted):

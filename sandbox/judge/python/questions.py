@@ -7,7 +7,7 @@ import torch
 
 from manifest import Layout, leaves, mapped
 from planting import plant
-from task_file import Task, call
+from task_file import Task, call, state_of
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
 BUDGET_S = 20     # tensors that were not asked for by then count for nothing
@@ -66,7 +66,7 @@ def compulsory(request):
         return leaves(call(model, copy.deepcopy(values)))
 
     outputs, seen, total, end = answer(), set(), 0, time.perf_counter() + BUDGET_S
-    for tensor in leaves(values) + [t.data for t in model.state_dict(keep_vars=True).values()]:
+    for tensor in leaves(values) + [t.data for t in state_of(model).values()]:
         if tensor.data_ptr() in seen or time.perf_counter() > end:
             continue
         seen.add(tensor.data_ptr())

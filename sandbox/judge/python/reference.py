@@ -3,15 +3,15 @@
 What a task is and how it is drawn stands in task_file.py.
 """
 
-import copy
 import json
 
 import torch
 
-from calibration import calibrate, name_nan
-from manifest import Layout, leaves, mapped
+from calibration import calibrate
+from manifest import Layout, mapped
 from planting import plant
-from task_file import Task, call
+from task_file import Task, call, state_of
+from task_inspection import check_form, check_value, inspect_task
 
 
 class Session:
@@ -22,26 +22,12 @@ class Session:
         self.task = Task(request["source"], request["seed"], request.get("device", "cpu"))
         self.plant = bool(request.get("plant", True))
         seed = request["seed"]
-        model = self.task.model(seed, live=True)
-        values = self.task.inputs(seed)
-        kept = copy.deepcopy(values)
-        value = call(model, values)
-        again = call(model, kept)
-        if not leaves(value):
-            raise ValueError("forward returns no tensor")
-        self.deterministic = all(torch.equal(a, b) or (a.is_floating_point() and torch.allclose(
-            a, b, rtol=1e-5, atol=1e-6, equal_nan=True)) for a, b in zip(leaves(value), leaves(again)))
-        self.layouts = self.lay_out(model, values, value)
-
-    def lay_out(self, model, values, value):
-        names = self.task.names()
-        return (Layout(values, names), Layout(dict(model.state_dict(keep_vars=True))),
-                Layout(value, contiguous=True))
+        self.layouts = inspect_task(self.task, seed, live=True).layouts
 
     def describe(self):
         inputs, state, outputs = self.layouts
         return {"inputs": inputs.manifest(), "state": state.manifest(), "outputs": outputs.manifest(),
-                "deterministic": self.deterministic, "planted": self.plant, "init": self.init(),
+                "planted": self.plant, "init": self.init(),
                 "set_bytes": inputs.bytes + state.bytes + outputs.bytes}
 
     def init(self):
@@ -58,23 +44,21 @@ class Session:
         """One set, of its kind: drawn as the task draws it, or planted."""
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
-        if planted:
-            plant(values, seed + 2)
+        if planted and plant(values, seed + 2):
+            plant(values, seed + 2, bold=True)  # the only way to plant here, and the calibration has tried it
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
-            if layout.manifest() != expected.manifest():
-                raise ValueError("get_inputs or Model change their shapes from draw to draw")
+            check_form("get_inputs or Model draw", expected, layout)
             layout.write(region, at)
             at += layout.bytes
         value = call(model, values)
         outputs = Layout(value, contiguous=True)
-        if outputs.manifest() != self.layouts[2].manifest():
-            raise ValueError("forward changes the shapes of its outputs from draw to draw")
-        name_nan(leaves(value), " with planted inputs" if planted else "")
+        check_form("forward returns", self.layouts[2], outputs)
+        check_value(value)
         outputs.write(region, at)
 
     def lay_out_pair(self, model, values):
-        return Layout(values, self.task.names()), Layout(dict(model.state_dict(keep_vars=True)))
+        return Layout(values, self.task.names(values)), Layout(state_of(model))
 
     def sets(self, seeds, regions, planted):
         """Fills the regions; `planted`: of each whether outliers stand in it."""
@@ -92,4 +76,8 @@ class Session:
 
     def calibrate(self, settle=True):
         """The tolerance of each output for each kind of set (calibration.py)."""
-        return calibrate(self.task, self.plant, settle)
+        try:
+            return calibrate(self.task, self.plant, settle)
+        finally:
+            if self.task.device != "cpu":
+                torch.cuda.empty_cache()  # the sets come next, in memory of the judge

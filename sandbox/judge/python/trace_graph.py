@@ -26,9 +26,7 @@ def attributes_of(node):
         for argument, value in zip(node.target._schema.arguments, node.args):
             if isinstance(value, (bool, int, float, list, tuple)) and argument.name not in ("self", "other"):
                 values[argument.name] = list(value) if isinstance(value, (list, tuple)) else value
-    for key, value in node.kwargs.items():
-        if isinstance(value, (bool, int, float, str)):
-            values[key] = value
+    values.update({key: value for key, value in node.kwargs.items() if isinstance(value, (bool, int, float, str))})
     return values
 
 
@@ -48,7 +46,15 @@ def trace(source):
     """{"inputs": facts, "nodes", "output": names, "text"} of a task's source."""
     task = Task(source)
     model = task.model(0)
-    return graph_of(model, list(task.inputs(0)), task.names())
+    return graph_of(model, *positional(task, task.inputs(0)))
+
+
+def positional(task, values):
+    """Inputs and their names, in order."""
+    if not isinstance(values, dict):
+        return list(values), task.names(values)
+    names = [name for name in task.names() if name in values]
+    return [values[name] for name in names], names
 
 
 def graph_of(model, inputs, names):

@@ -6,6 +6,7 @@ four bytes of length, then JSON; descriptors come with the length."""
 
 import ctypes
 import json
+import math
 import mmap
 import os
 import select
@@ -25,6 +26,11 @@ CANDIDATE = "--candidate" in sys.argv
 if CANDIDATE:
     # Its allocations stand before those of the CUDA runtime that torch brings (sandbox/subject/cuda_arena.cpp).
     ctypes.CDLL(sys.argv[sys.argv.index("--candidate") + 1], ctypes.RTLD_GLOBAL)
+
+PR_SET_THP_DISABLE = 41
+if "--compile" in sys.argv:
+    # A candidate's outputs and inputs are shared memory, which has small pages nearly everywhere: so has a baseline's heap.
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 import torch  # noqa: E402
 
@@ -46,11 +52,24 @@ def receive(channel):
 
 
 def send(channel, answer):
-    try:
-        body = json.dumps(answer, allow_nan=False).encode()
-    except ValueError as error:  # NaN and infinities are no JSON
-        body = json.dumps(error_of(error)).encode()
+    body = as_json(answer).encode()
     channel.sendall(struct.pack("<I", len(body)) + body)
+
+
+def as_json(answer):
+    """JSON has no NaN and no infinities, and its readers refuse them: an answer that holds one is an error that names it."""
+    try:
+        return json.dumps(answer, allow_nan=False)
+    except ValueError:
+        return json.dumps({"error": f"the answer's {not_finite_in(answer, '')}, for which JSON has no form"})
+
+
+def not_finite_in(value, place):
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}"
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    found = (not_finite_in(item, f"{place}.{key}" if place else str(key)) for key, item in items)
+    return next((text for text in found if text), "")
 
 
 def map_fd(fd):
@@ -71,7 +90,8 @@ def error_of(error):
             line = trace.tb_lineno
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
-    return {"error": f"{where}{type(error).__name__}: {error}"[:2000], "wants_room": wants_room(error),
+    kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
+    return {"error": f"{where}{kind}{error}"[:2000], "wants_room": wants_room(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
@@ -163,7 +183,7 @@ def warm_up_compiler():
 def import_compiler():
     """What compiling needs, so that every child has it: 2.7 s, taken when nobody asks, since the first child, which makes a
     task's inputs, can do without. No CUDA call: it would poison the children."""
-    import torch._dynamo, torch._inductor.compile_fx  # noqa: E401, F401
+    import torch._dynamo, torch._inductor.compile_fx  # noqa: E401
     if torch.cuda.is_initialized():
         raise RuntimeError("importing torch initialised CUDA")
 

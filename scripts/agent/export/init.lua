@@ -64,10 +64,9 @@ local function write_mini(trajectory)
     end
   end
   return json.encode({ trajectory_format = "mini-swe-agent-1.1", messages = out,
-    info = { exit_status = EXIT[trajectory.status]
-    or tostring(trajectory.status), submission = submission(trajectory), model_stats = model_stats(trajectory),
-      mini_version = "khost",
-    config = json.decode("{}") }, khost = own(trajectory) }, true)
+    info = { exit_status = EXIT[trajectory.status] or tostring(trajectory.status),
+      submission = submission(trajectory), model_stats = model_stats(trajectory), mini_version = "khost",
+      config = json.decode("{}") }, khost = own(trajectory) }, true)
 end
 
 local function write_swe(trajectory)
@@ -87,7 +86,7 @@ local function write_swe(trajectory)
       for _, call in ipairs(message.calls or { false }) do
         steps[#steps + 1] = { response = message.content, thought = message.thought or message.content,
           action = call and command_of(call) or "", observation = call and results[call.id] or "",
-            execution_time = seconds,
+          execution_time = seconds,
           state = { working_dir = "/workspace" }, query = json.list {}, extra_info = json.decode("{}") }
       end
     end

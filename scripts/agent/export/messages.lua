@@ -90,7 +90,8 @@ function messages.from_openai(given)
       local body = call["function"] or {}
       local arguments = type(body.arguments) == "string" and json.decode(body.arguments) or body.arguments
       one.calls = one.calls or {}
-      one.calls[place] = { id = call.id, name = ALIASES[body.name] or body.name, arguments = type(arguments) == "table" and arguments or {},
+      one.calls[place] = { id = call.id, name = ALIASES[body.name] or body.name,
+        arguments = type(arguments) == "table" and arguments or {},
         label = type(arguments) ~= "table" and "malformed_call" or nil }
     end
     list[index] = one

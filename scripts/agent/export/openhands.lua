@@ -1,5 +1,5 @@
--- Trajectories as events of OpenHands' SDK. Unknown fields are forbidden there, so only its own are written; our tools are
--- not known there either, so calls and results are of the kinds that hold any tool's data.
+-- Trajectories as events of OpenHands' SDK. Unknown fields are forbidden there, so only its own are written;
+-- our tools are not known there either, so calls and results are of the kinds that hold any tool's data.
 
 local json = require "khost.json"
 

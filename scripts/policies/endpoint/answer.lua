@@ -1,5 +1,5 @@
--- What a chat completions server answered, whole or as a stream, brought into one form. Servers differ: arguments come as
--- text or as data, content as text, parts or null, thoughts under two names.
+-- What a chat completions server answered, whole or as a stream, brought into one form. Servers differ:
+-- arguments come as text or as data, content as text, parts or null, thoughts under two names.
 --
 --   text, thought, finish, usage {prompt_tokens, completion_tokens, cached_tokens}
 --   calls       {id, name, arguments} or {id, label, text}

@@ -18,7 +18,8 @@ end
 ---@param text string
 ---@return number|nil
 function wait.date(text)
-  local day, name, year, hour, minute, second = text:match("^%s*%a+, (%d%d?) (%a%a%a) (%d%d%d%d) (%d%d):(%d%d):(%d%d) GMT%s*$")
+  local day, name, year, hour, minute, second = text:match(
+    "^%s*%a+, (%d%d?) (%a%a%a) (%d%d%d%d) (%d%d):(%d%d):(%d%d) GMT%s*$")
   local month = MONTHS[name]
   if not month then
     return nil

@@ -1,5 +1,5 @@
--- How the operators of a traced graph read in C++: element by element. `{a}` and `{b}` stand for operands, `{m}` for the
--- namespace of exp and its family, other names in braces for attributes of the node.
+-- How the operators of a traced graph read in C++: element by element. `{a}` and `{b}` stand for operands, `{m}` for
+-- the namespace of exp and its family, other names in braces for attributes of the node.
 
 local expr = {}
 

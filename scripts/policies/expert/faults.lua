@@ -63,13 +63,22 @@ local KINDS = {
   end },
 }
 
+--- The names of all kinds of mistakes.
+faults.KINDS = {}
+local by_name = {}
+for index, kind in ipairs(KINDS) do
+  faults.KINDS[index], by_name[kind.name] = kind.name, kind
+end
+
 --- A wrong form of a statement.
 ---@param text string
 ---@param random lib.Random
+---@param only? string   the name of the one kind that may be planted; any when absent
 ---@return string|nil text, string? kind, boolean? syntax   nil where no mistake fits
-function faults.plant(text, random)
+function faults.plant(text, random, only)
+  local named = only and (by_name[only] or error("unknown kind of mistake " .. only, 2))
   for _ = 1, 12 do
-    local kind = random:pick(KINDS)
+    local kind = named or random:pick(KINDS)
     local changed = kind.apply(text, random)
     if changed and changed ~= text then
       return changed, kind.name, kind.syntax or false

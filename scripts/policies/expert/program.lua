@@ -108,6 +108,19 @@ function ROW_OPS.amin(b, node, arg)
   b:reduce(node.name, "min", arg)
 end
 
+-- `max` and `min` along a dimension also give the places, which no rule reads.
+ROW_OPS.max = ROW_OPS.amax
+ROW_OPS.min = ROW_OPS.amin
+
+-- The Euclidean norm of a row.
+function ROW_OPS.linalg_vector_norm(b, node, arg)
+  if (node.attributes.ord or 2) ~= 2 then
+    b:fail("a norm of the order " .. tostring(node.attributes.ord))
+  end
+  local square = b:map("e" .. b.suffix, "full", "{a} * {a}", arg)
+  b:map(node.name, "row", "std::sqrt({a})", b:reduce("s" .. b.suffix, "sum", square))
+end
+
 function ROW_OPS.softmax(b, node, arg)
   local most = b:reduce("m" .. b.suffix, "max", arg)
   local e = b:map("e" .. b.suffix, "full", "{m}exp({a} - {b})", arg, most)

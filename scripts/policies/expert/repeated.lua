@@ -1,5 +1,5 @@
--- A kernel that computes its rows several times over: any time above that of the expert's best can be had, which is how a
--- milestone that lies between two times is shown to be within reach.
+-- A kernel that computes its rows several times over: any time above that of the expert's best can be had, which is how
+-- a milestone that lies between two times is shown to be within reach.
 
 local emit = require "policies.expert.emit"
 

@@ -1,5 +1,5 @@
-// Python objects for extensions that are compiled without torch's headers: everything that a tensor can do goes through the
-// interpreter, so nothing here depends on how torch lays anything out. Any thread; the interpreter's lock is taken.
+// Python objects for extensions that are compiled without torch's headers: everything that a tensor can do goes through
+// the interpreter, so nothing here depends on how torch lays anything out. Any thread; the interpreter's lock is taken.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

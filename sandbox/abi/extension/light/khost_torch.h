@@ -1,6 +1,6 @@
-// As much of torch's C++ as extensions with kernels of their own use: tensors that are created, viewed and pointed into.
-// What is missing here does not compile, and then the extension is compiled with torch's own headers, which takes ten
-// times as long.
+// As much of torch's C++ as extensions with kernels of their own use: tensors that are created, viewed and pointed
+// into. What is missing here does not compile, and then the extension is compiled with torch's own headers, which takes
+// ten times as long.
 #pragma once
 
 #include <cuda_runtime.h>

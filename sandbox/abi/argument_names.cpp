@@ -1,0 +1,389 @@
+#include "sandbox/abi/argument_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+
+namespace khost::sandbox {
+namespace {
+
+// What stands in the code for the linkage extern "C", whose literal is blanked.
+constexpr std::string_view kLinkage = "externC";
+
+Failure bad(const std::string& what) {
+  return {"plan: " + what, "bad_input"};
+}
+
+bool word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+}
+
+bool space(char c) {
+  return std::isspace(static_cast<unsigned char>(c)) != 0;
+}
+
+void blank(std::string& text, std::size_t from, std::size_t to) {
+  for (std::size_t k = from; k < std::min(to, text.size()); k++) {
+    text[k] = text[k] == '\n' ? '\n' : ' ';
+  }
+}
+
+// End of the literal that begins at the quote `i`, behind its closing quote.
+std::size_t literal_end(const std::string& source, std::size_t i) {
+  if (source[i] == '"' && i > 0 && source[i - 1] == 'R') {  // R"mark(…)mark"
+    const std::size_t open = source.find('(', i);
+    if (open != std::string::npos && open - i <= 17) {
+      const std::size_t close = source.find(")" + source.substr(i + 1, open - i - 1) + "\"", open);
+      return close == std::string::npos ? source.size() : close + (open - i) + 1;
+    }
+  }
+  std::size_t end = i + 1;
+  while (end < source.size() && source[end] != source[i] && source[end] != '\n') {
+    end += source[end] == '\\' ? 2 : 1;
+  }
+  return end + 1;
+}
+
+// Comments and literals become blanks; extern "C" becomes one word.
+std::string without_comments(const std::string& source) {
+  std::string out = source;
+  for (std::size_t i = 0; i < out.size(); i++) {
+    if (source.compare(i, 2, "//") == 0) {
+      std::size_t end = source.find('\n', i);
+      while (end != std::string::npos && end > 0 && source[end - 1] == '\\') {
+        end = source.find('\n', end + 1);
+      }
+      end = std::min(end, source.size());
+      blank(out, i, end);
+      i = end;
+    } else if (source.compare(i, 2, "/*") == 0) {
+      const std::size_t end = std::min(source.find("*/", i + 2), source.size());
+      blank(out, i, end + 2);
+      i = end + 1;
+    } else if (source[i] == '"' || (source[i] == '\'' && (i == 0 || !word(source[i - 1])))) {
+      const std::size_t end = literal_end(source, i);
+      std::size_t before = i;
+      while (before > 0 && space(source[before - 1])) {
+        before--;
+      }
+      const bool linkage =
+          source.compare(i, 3, "\"C\"") == 0 && before >= 6 && source.compare(before - 6, 6, "extern") == 0;
+      blank(out, i, end);
+      if (linkage) {
+        out.replace(before - 6, kLinkage.size(), kLinkage);
+        blank(out, before + 1, i);
+      }
+      i = end - 1;
+    }
+  }
+  return out;
+}
+
+std::string trimmed(const std::string& text) {
+  std::size_t begin = 0, end = text.size();
+  while (begin < end && space(text[begin])) {
+    begin++;
+  }
+  while (end > begin && space(text[end - 1])) {
+    end--;
+  }
+  return text.substr(begin, end - begin);
+}
+
+// A group of #if … #endif: whether the branch at hand may be compiled, and whether a later one may.
+struct Branch {
+  bool outer;
+  bool active;
+  bool later;
+};
+
+// What "#if CONDITION" says without macros being known: 0 never, 1 always, nothing otherwise.
+std::optional<bool> condition_of(const std::string& text) {
+  const std::string value = trimmed(text);
+  if (value == "0" || value == "false" || (value.rfind("0 &&", 0) == 0 && value.find("||") == std::string::npos)) {
+    return false;
+  }
+  return value == "1" || value == "true" ? std::optional<bool>(true) : std::nullopt;
+}
+
+void take_directive(const std::string& line, std::vector<Branch>& branches) {
+  const std::string text = trimmed(line.substr(line.find('#') + 1));
+  const std::string name = text.substr(0, std::find_if_not(text.begin(), text.end(), word) - text.begin());
+  const bool active = branches.empty() || branches.back().active;
+  if (name == "if" || name == "ifdef" || name == "ifndef") {
+    const std::optional<bool> known = name == "if" ? condition_of(text.substr(2)) : std::nullopt;
+    branches.push_back({active, active && known.value_or(true), !known.value_or(false)});
+  } else if (branches.empty()) {
+    return;
+  } else if (name == "endif") {
+    branches.pop_back();
+  } else if (name == "elif" || name == "else") {
+    Branch& branch = branches.back();
+    const std::optional<bool> known = name == "else" ? std::nullopt : condition_of(text.substr(4));
+    branch.active = branch.outer && branch.later && known.value_or(true);
+    branch.later = branch.later && !known.value_or(false);
+  }
+}
+
+// Preprocessor lines, and what they leave out for certain, become blanks.
+std::string without_directives(const std::string& code) {
+  std::string out = code;
+  std::vector<Branch> branches;
+  for (std::size_t begin = 0; begin < code.size();) {
+    std::size_t end = std::min(code.find('\n', begin), code.size());
+    const std::size_t first = code.find_first_not_of(" \t\r", begin);
+    const bool directive = first < end && code[first] == '#';
+    const auto continued = [&] {
+      const std::size_t last = code.find_last_not_of("\r", end - 1);
+      return end > begin && end < code.size() && last != std::string::npos && code[last] == '\\';
+    };
+    while (directive && continued()) {
+      end = std::min(code.find('\n', end + 1), code.size());
+    }
+    if (directive) {
+      take_directive(code.substr(begin, end - begin), branches);
+    }
+    if (directive || (!branches.empty() && !branches.back().active)) {
+      blank(out, begin, end);
+    }
+    begin = end + 1;
+  }
+  return out;
+}
+
+// Position of the bracket that closes the one at `open`.
+std::size_t closing(const std::string& code, std::size_t open) {
+  const char closes = code[open] == '(' ? ')' : code[open] == '[' ? ']' : '}';
+  int depth = 0;
+  for (std::size_t at = open; at < code.size(); at++) {
+    depth += code[at] == code[open] ? 1 : code[at] == closes ? -1 : 0;
+    if (depth == 0) {
+      return at;
+    }
+  }
+  return code.size();
+}
+
+std::size_t skipped(const std::string& code, std::size_t at) {
+  while (at < code.size() && space(code[at])) {
+    at++;
+  }
+  return at;
+}
+
+// What follows the arguments of a function, behind attributes and noexcept: '{', ';' or anything else.
+char follows(const std::string& code, std::size_t at) {
+  for (at = skipped(code, at); at < code.size(); at = skipped(code, at)) {
+    if (code[at] == '[' || code[at] == '(') {
+      at = closing(code, at) + 1;
+    } else if (word(code[at])) {  // noexcept, __attribute__, a macro
+      while (at < code.size() && word(code[at])) {
+        at++;
+      }
+    } else if (code.compare(at, 2, "->") == 0) {
+      at = code.find_first_of("{;", at);
+    } else {
+      return code[at];
+    }
+  }
+  return '\0';
+}
+
+enum class Scope { linkage, space, other };
+
+// What a brace opens, by the text between it and what ended before.
+Scope scope_of(const std::string& head) {
+  if (head.find("namespace") != std::string::npos) {
+    return Scope::space;
+  }
+  const std::string text = trimmed(head);
+  return text.size() >= kLinkage.size() && text.compare(text.size() - kLinkage.size(), kLinkage.size(), kLinkage) == 0
+             ? Scope::linkage
+             : Scope::other;
+}
+
+struct Found {
+  bool definition;
+  int rank;  // 0: extern "C", 1: of the file, 2: in a namespace
+  std::vector<std::string> names;
+};
+
+// Splits at commas outside brackets.
+std::vector<std::string> split_arguments(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += std::string_view("(<[{").find(c) != std::string_view::npos ? 1 : 0;
+    depth -= std::string_view(")>]}").find(c) != std::string_view::npos ? 1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// The name in the declaration of one argument; "" where it has none.
+std::string name_in(std::string text) {
+  static const std::set<std::string> kTypes = {
+      "void",     "bool",     "char",     "short",  "int",          "long",       "float",   "double",  "signed",
+      "const",    "volatile", "unsigned", "auto",   "int8_t",       "int16_t",    "int32_t", "int64_t", "uint8_t",
+      "uint16_t", "uint32_t", "uint64_t", "size_t", "__restrict__", "__restrict", "restrict"};
+  text = trimmed(text.substr(0, text.find('=')));
+  for (;;) {  // attributes and sizes of arrays behind the name
+    if (!text.empty() && text.back() == ']') {
+      text = trimmed(text.substr(0, text.rfind(text.size() > 1 && text[text.size() - 2] == ']' ? "[[" : "[")));
+    } else if (const std::size_t at = text.find("__attribute__"); at != std::string::npos && at > 0) {
+      text = trimmed(text.substr(0, at));
+    } else {
+      break;
+    }
+  }
+  std::size_t begin = text.size();
+  while (begin > 0 && word(text[begin - 1])) {
+    begin--;
+  }
+  const std::string name = text.substr(begin);
+  const std::string before = trimmed(text.substr(0, begin));
+  const bool qualified = before.size() >= 2 && before.compare(before.size() - 2, 2, "::") == 0;
+  const bool typed = std::any_of(before.begin(), before.end(), word) && before != "const" && before != "struct";
+  return name.empty() || qualified || !typed || kTypes.count(name) > 0 ? "" : name;
+}
+
+std::vector<std::string> names_of(const std::string& arguments) {
+  std::vector<std::string> names;
+  const std::string text = trimmed(arguments);
+  if (text.empty() || text == "void") {
+    return names;
+  }
+  for (const std::string& part : split_arguments(text)) {
+    names.push_back(name_in(part));
+  }
+  return names;
+}
+
+// Goes through a file's code once and notes what looks like the function.
+class Reader {
+ public:
+  Reader(const std::string& source, std::string symbol)
+      : code_(without_directives(without_comments(source))), symbol_(std::move(symbol)) {}
+
+  std::vector<Found> read() {
+    std::vector<Found> found;
+    std::vector<Scope> open;
+    std::size_t begin = 0;  // of the declaration at hand
+    for (std::size_t at = 0; at < code_.size(); at++) {
+      const char c = code_[at];
+      if (c == '{') {
+        open.push_back(scope_of(code_.substr(begin, at - begin)));
+      } else if (c == '}' && !open.empty()) {
+        open.pop_back();
+      }
+      if (c == '{' || c == '}' || c == ';') {
+        begin = at + 1;
+      } else if (is_symbol(at) && std::count(open.begin(), open.end(), Scope::other) == 0) {
+        note(at, begin, open, found);
+      }
+    }
+    return found;
+  }
+
+ private:
+  bool is_symbol(std::size_t at) const {
+    const std::size_t end = at + symbol_.size();
+    return code_.compare(at, symbol_.size(), symbol_) == 0 && (at == 0 || !word(code_[at - 1])) &&
+           (end >= code_.size() || !word(code_[end]));
+  }
+
+  void note(std::size_t at, std::size_t begin, const std::vector<Scope>& open, std::vector<Found>& found) const {
+    const std::size_t paren = skipped(code_, at + symbol_.size());
+    const std::string head = code_.substr(begin, at - begin);
+    const std::string before = trimmed(head);
+    if (paren >= code_.size() || code_[paren] != '(' || before.empty() || head.find("template") != std::string::npos ||
+        head.find('=') != std::string::npos || !returns_int(head) ||
+        !(word(before.back()) || before.back() == ')' || before.back() == ']')) {
+      return;
+    }
+    const std::size_t close = closing(code_, paren);
+    const char next = close < code_.size() ? follows(code_, close + 1) : '\0';
+    if (next != '{' && next != ';') {
+      return;
+    }
+    const bool linkage =
+        head.find(kLinkage) != std::string::npos || std::find(open.begin(), open.end(), Scope::linkage) != open.end();
+    const bool inside = std::find(open.begin(), open.end(), Scope::space) != open.end();
+    found.push_back({next == '{', linkage ? 0 : inside ? 2 : 1, names_of(code_.substr(paren + 1, close - paren - 1))});
+  }
+
+  // Launchers return int, or auto with int behind the arguments.
+  static bool returns_int(const std::string& head) {
+    for (std::size_t at = 0; at < head.size();) {
+      std::size_t end = at;
+      while (end < head.size() && word(head[end])) {
+        end++;
+      }
+      if (end > at && (head.compare(at, end - at, "int") == 0 || head.compare(at, end - at, "auto") == 0)) {
+        return true;
+      }
+      at = std::max(end, at + 1);
+    }
+    return false;
+  }
+
+  std::string code_;
+  std::string symbol_;
+};
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + (name.empty() ? std::string("without a name") : name);
+  }
+  return "(" + text + ")";
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> argument_names(const std::vector<std::string>& sources, const std::string& symbol,
+                                                std::optional<std::size_t> count) {
+  std::vector<Found> prototypes;
+  std::vector<Found> others;
+  for (const std::string& source : sources) {
+    std::vector<Found> definitions;
+    for (Found& found : Reader(source, symbol).read()) {
+      const bool fits = !count || found.names.size() == *count;
+      (!fits ? others : found.definition ? definitions : prototypes).push_back(std::move(found));
+    }
+    const auto best = std::min_element(definitions.begin(), definitions.end(),
+                                       [](const Found& a, const Found& b) { return a.rank < b.rank; });
+    if (best == definitions.end()) {
+      continue;
+    }
+    for (const Found& other : definitions) {
+      if (other.rank == best->rank && other.names != best->names) {
+        return bad("'" + symbol + "' is defined more than once, with the arguments " + listed(best->names) + " and " +
+                   listed(other.names) + "; keep one definition, or write model_new.py");
+      }
+    }
+    return best->names;
+  }
+  for (const Found& prototype : prototypes) {
+    if (std::find(prototype.names.begin(), prototype.names.end(), "") == prototype.names.end()) {
+      return prototype.names;
+    }
+  }
+  if (!prototypes.empty()) {
+    return bad("only a prototype of '" + symbol + "' is to be seen, and its arguments have no names: " +
+               listed(prototypes[0].names) + ". Write its definition without macros, or write model_new.py");
+  }
+  if (!others.empty()) {
+    return bad("'int " + symbol + listed(others[0].names) + "' takes " + std::to_string(others[0].names.size()) +
+               " arguments, the launcher that was compiled " + std::to_string(*count) +
+               "; write its definition without macros, or write model_new.py");
+  }
+  return bad("no 'int " + symbol + "(…) {…}' in the kernel file; write it without macros, or write model_new.py");
+}
+
+}  // namespace khost::sandbox

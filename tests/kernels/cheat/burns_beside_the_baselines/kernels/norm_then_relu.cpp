@@ -1,0 +1,1 @@
+../../../good/norm_then_relu/kernels/norm_then_relu.cpp

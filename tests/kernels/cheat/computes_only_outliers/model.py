@@ -1,0 +1,1 @@
+../../good/exponential/model.py

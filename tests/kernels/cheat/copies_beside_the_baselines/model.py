@@ -1,0 +1,1 @@
+../../good/norm_then_relu/model.py

@@ -1,0 +1,1 @@
+../resolves_to_nothing/model.py

@@ -1,0 +1,1 @@
+../divides_in_bfloat16/model.py

@@ -1,0 +1,1 @@
+../../good/wide_softmax/model.py

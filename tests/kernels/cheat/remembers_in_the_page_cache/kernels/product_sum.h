@@ -1,0 +1,1 @@
+../../../good/product_sum/kernels/product_sum.h

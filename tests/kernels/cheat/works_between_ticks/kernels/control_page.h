@@ -1,0 +1,1 @@
+../../acknowledges_its_last_rows_early/kernels/control_page.h

@@ -1,0 +1,1 @@
+../../wakes_by_tcp/kernels/paced_pair.h

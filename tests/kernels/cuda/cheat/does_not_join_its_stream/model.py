@@ -1,0 +1,1 @@
+../../good/softmax_of_rows/model.py

@@ -1,0 +1,1 @@
+../../good/relu_twice_as_large/model.py

@@ -1,0 +1,1 @@
+../../../../cheat/wakes_by_tcp/kernels/paced_pair.h

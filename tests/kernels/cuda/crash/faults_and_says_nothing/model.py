@@ -1,0 +1,1 @@
+../../good/behind_a_fault/model.py

@@ -1,0 +1,1 @@
+../../relu_twice_as_large/kernels/relu_twice_as_large.cu

@@ -1,0 +1,10 @@
+import torch
+import torch.nn as nn
+import cuda_extension as ext
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        ext.relu_twice_as_large(x, out, x.numel())
+        return out

@@ -1,0 +1,1 @@
+../../../cheat/searches_memory/model.py

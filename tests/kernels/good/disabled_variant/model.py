@@ -1,0 +1,1 @@
+../declared_before/model.py

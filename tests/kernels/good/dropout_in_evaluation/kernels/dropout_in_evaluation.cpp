@@ -1,0 +1,9 @@
+#include "khost.h"
+
+extern "C" int dropout_in_evaluation(const float* x, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = x[i] * 2;
+  }
+  return 0;
+}
+KHOST_EXPORT(dropout_in_evaluation)

@@ -1,0 +1,1 @@
+../../good/reads_views_by_strides/model.py

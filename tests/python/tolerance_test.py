@@ -1,0 +1,275 @@
+"""Checks of the calibrated tolerance, of planting and of the bank of answers (sandbox/judge/python), with a Python that has
+torch: `python tests/python/tolerance_test.py`. Each case is one that a bound over the whole output, or outliers in every
+set, decides wrongly."""
+
+import json
+import os
+import sys
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+sys.path.insert(0, os.path.join(ROOT, "sandbox/judge/python"))
+import torch  # noqa: E402
+
+from calibration import Calibration  # noqa: E402
+from manifest import leaves  # noqa: E402
+from planting import add_outliers, plant  # noqa: E402
+from reference import Session  # noqa: E402
+from task_file import Task  # noqa: E402
+from tolerance import allowed, octaves, ulp_of_octaves  # noqa: E402
+
+torch.set_num_threads(1)
+
+TASK = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+
+    def forward(self, {names}):
+        return {forward}
+
+
+def get_inputs():
+    {before}
+    return [{inputs}]
+"""
+
+
+def task(forward, inputs, names="x", init="pass", before="pass"):
+    return TASK.format(forward=forward, inputs=inputs, names=names, init=init, before=before)
+
+
+class Calibrated:
+    """A calibrated task, and what it says of an answer."""
+
+    def __init__(self, *args, **kwargs):
+        self.calibration = Calibration(Task(task(*args, **kwargs), 3))
+        self.answer = self.calibration.answer()
+        json.dumps(self.answer, allow_nan=False)
+
+    def wrong(self, answer, kind="drawn"):
+        """Per output, wrong elements beyond what is allowed, on a set that was not measured. `answer`: of the inputs."""
+        sample = self.calibration.sample(planted=kind == "planted")
+        results = []
+        for entry, got, wanted in zip(self.answer["kinds"][kind], answer(*sample.values), sample.expected):
+            results.append(max(0, beyond(entry, got, wanted) - allowed(entry["share"], wanted.numel())))
+        return results
+
+
+def beyond(entry, got, wanted):
+    """Elements that the judge's rule calls wrong, from the JSON alone."""
+    got = got.to(wanted.dtype)
+    if entry["rule"] == "exact":
+        return int((got != wanted).sum())
+    bounds = torch.tensor(entry["bounds"], dtype=torch.float64) + entry["ulps"] * ulp_of_octaves(wanted.dtype)
+    near = (got.double() - wanted.double()).abs() <= bounds[octaves(wanted)]
+    return int((~((got == wanted) | near & torch.isfinite(wanted))).sum())
+
+
+X = "torch.randn(128, 512)"
+
+
+class Elements(unittest.TestCase):
+    """A wrong answer that is right where the output is largest."""
+
+    def refused(self, calibrated, answer, least=1):
+        self.assertEqual(calibrated.answer["uninformative"], "")
+        for count in calibrated.wrong(answer):
+            self.assertGreaterEqual(count, least)
+
+    def test_exp_of_outliers_only(self):
+        c = Calibrated("torch.exp(x)", X)
+        self.refused(c, lambda x: [torch.where(x > 6, x.exp(), 0.0)], 60000)
+        self.assertEqual(c.wrong(lambda x: [torch.exp2(x * 1.4426950408889634)]), [0])
+        self.assertEqual(c.wrong(lambda x: [torch.exp2(x * 1.4426950408889634)], "planted"), [0])
+
+    def test_sixth_power_without_its_sine(self):
+        self.refused(Calibrated("x * x * x * x * x * x + torch.sin(x)", X), lambda x: [x ** 6], 60000)
+
+    def test_sum_of_eighth_powers_of_large_elements(self):
+        c = Calibrated("x.pow(8).sum(1)", "torch.randn(2048, 512)")
+        self.refused(c, lambda x: [torch.where(x > 6, x, 0.0).pow(8).sum(1)], 2000)
+        self.refused(c, lambda x: [torch.where(x.abs() > 1, x, 0.0).pow(8).sum(1)], 1000)
+        self.assertEqual(c.wrong(lambda x: [x.pow(8).flip(1).double().sum(1)]), [0])
+
+    def test_small_quotients_are_zero(self):
+        c = Calibrated("a / b", "torch.randn(128, 512), torch.randn(128, 512)", "a, b")
+        self.refused(c, lambda a, b: [torch.where((a / b).abs() < 0.25, 0.0, a / b)], 8000)
+        self.refused(c, lambda a, b: [(a.bfloat16() / b.bfloat16()).float()], 30000)
+        self.assertEqual(c.wrong(lambda a, b: [a * (1 / b)]), [0])
+
+    def test_softmax_of_the_largest_and_zeros(self):
+        c = Calibrated("torch.softmax(x, dim=-1)", "torch.randn(8, 16384)")
+        self.refused(c, lambda x: [torch.softmax(torch.where(x > 2, x, float("-inf")), -1)], 100000)
+        self.refused(c, lambda x: [torch.zeros_like(x)], 130000)
+        one_hot = c.wrong(lambda x: [torch.softmax(torch.where(x > 6, x, float("-inf")), -1).nan_to_num(0)], "planted")
+        self.assertGreater(one_hot[0], 100000)
+        self.assertEqual(c.wrong(lambda x: [torch.softmax(x.double(), -1)], "planted"), [0])
+
+    def test_outputs_of_a_dict_keep_their_own_bounds(self):
+        c = Calibrated('{"scaled": x * 10000, "mean": x.mean(1)}', "torch.randn(2048, 256)")
+        wrong = c.wrong(lambda x: [x * 10000, torch.zeros(2048)])
+        self.assertEqual(wrong[0], 0)
+        self.assertGreater(wrong[1], 1900)
+
+    def test_one_ulp_of_bfloat16_is_right_where_the_model_casts_by_itself(self):
+        weight = "self.weight = nn.Parameter((torch.randn(192, 256) / 16).to(torch.bfloat16))"
+        c = Calibrated("F.linear(x.to(torch.bfloat16), self.weight)", "torch.randn(256, 256)", init=weight)
+        self.assertEqual(c.answer["oracle_error"], "")
+        entry = c.answer["kinds"]["drawn"][0]
+        self.assertEqual((entry["precision"], entry["ulps"]), ("reduced", 1.0))
+        sample = c.calibration.sample()
+        exact = sample.values[0].bfloat16().double() @ sample.model.weight.double().t()
+        self.assertEqual(beyond(entry, exact.bfloat16(), sample.expected[0]), 0)
+        self.assertGreater(beyond(entry, 1.1 * exact, sample.expected[0]), 10000)
+
+    def test_exact_zeros_do_not_hide_that_a_reference_is_reduced(self):
+        square = "torch.randn(256, 256).bfloat16()"
+        c = Calibrated("torch.relu(x @ w)", f"{square}, {square}", "x, w")
+        self.assertEqual(c.answer["kinds"]["drawn"][0]["k"], 4)
+
+    def test_a_function_that_jumps_has_a_share_and_no_wide_bound(self):
+        c = Calibrated("torch.round(torch.softmax(x, -1) * 1000) / 1000", "torch.randn(512, 256)")
+        entry = c.answer["kinds"]["drawn"][0]
+        self.assertLess(entry["share"], 0.01)
+        self.refused(c, lambda x: [torch.zeros_like(x)], 100000)
+        self.assertEqual(c.wrong(lambda x: [torch.round(torch.softmax(x.double(), -1) * 1000) / 1000]), [0])
+
+
+class Infinities(unittest.TestCase):
+    def test_rows_of_minus_infinity_equal_themselves(self):
+        c = Calibrated('torch.logsumexp(x.masked_fill(~m, float("-inf")), dim=-1)', "torch.randn(2048, 64), m", "x, m",
+                       before="m = torch.rand(2048, 64) < 0.5; m[::64] = False")
+        self.assertEqual(c.answer["uninformative"], "")
+        self.assertEqual(c.wrong(lambda x, m: [torch.logsumexp(x.double().masked_fill(~m, -torch.inf), -1)]), [0])
+        large = c.wrong(lambda x, m: [torch.logsumexp(x.masked_fill(~m, -torch.inf), -1).nan_to_num(neginf=-1e30)])
+        self.assertEqual(large, [32])
+
+    def test_nan_in_a_reference_is_named(self):
+        with self.assertRaisesRegex(ValueError, "forward returns NaN in 2048 of 32768 elements of output 0"):
+            Calibrated('torch.softmax(x.masked_fill(m, float("-inf")), -1)', "torch.randn(512, 64), m", "x, m",
+                       before="m = torch.zeros(512, 64, dtype=torch.bool); m[::16] = True")
+
+    def test_a_set_with_nan_is_refused_when_it_is_made(self):
+        with self.assertRaisesRegex(ValueError, "forward returns NaN"):
+            Session({"source": task("torch.log(x)", "torch.randn(64, 64)"), "seed": 1})
+        session = Session({"source": task("torch.log(x + 3.2)", "torch.randn(64, 64).clamp(-3, 3)"), "seed": 1})
+        region = torch.zeros(session.describe()["set_bytes"], dtype=torch.uint8)
+        session.task.module.get_inputs = lambda: [torch.full((64, 64), -4.0)]
+        with self.assertRaisesRegex(ValueError, "forward returns NaN"):
+            session.sets([5], [region], [False])
+
+
+class Planting(unittest.TestCase):
+    def planted(self, tensor):
+        before = tensor.clone()
+        return add_outliers(tensor, torch.Generator().manual_seed(1)), int((tensor != before).sum())
+
+    def test_normal_numbers_bear_outliers_and_exact_zeros_stay(self):
+        why, count = self.planted(torch.randn(100, 1000))
+        self.assertEqual((why, count), ("", 10))
+        left = torch.triu(torch.randn(384, 384))
+        self.assertEqual(self.planted(left)[0], "")
+        self.assertEqual(int(torch.tril(left, -1).count_nonzero()), 0)
+        self.assertGreater(float(left.abs().max()), 6)
+
+    def test_structure_is_left_alone(self):
+        square = torch.randn(64, 64)
+        for tensor in (torch.rand(64, 64), torch.randint(0, 100, (4096,)).float(), torch.randn(4096).sort().values,
+                       square @ square.t(), torch.rand(64, 64) + 3, torch.softmax(square, -1) - 0.0, square.sign(),
+                       square / square.norm(dim=1, keepdim=True), torch.randn(8, 8)[:, :4]):
+            why, count = self.planted(tensor)
+            self.assertNotEqual(why, "")
+            self.assertEqual(count, 0)
+
+    def test_the_task_s_own_generator_is_not_used(self):
+        state = torch.get_rng_state()
+        values = [torch.randn(64, 64, generator=torch.Generator().manual_seed(2))]
+        torch.manual_seed(1234)
+        inside = torch.get_rng_state()
+        plant(values, 99)
+        self.assertTrue(torch.equal(inside, torch.get_rng_state()))
+        torch.set_rng_state(state)
+
+    def test_probabilities_keep_planting_off(self):
+        c = Calibrated('F.binary_cross_entropy(a, b, reduction="none")',
+                       "torch.rand(128, 512) * 0.98 + 0.01, torch.rand(128, 512)", "a, b")
+        self.assertIn("all in [0, 1]", c.answer["planting"])
+        self.assertIsNone(c.answer["kinds"]["planted"])
+        self.assertEqual(c.answer["uninformative"], "")
+
+    def test_a_model_that_raises_on_outliers_gets_none(self):
+        c = Calibrated("torch.exp(x) if bool((x.abs() < 6.5).all()) else missing", "torch.randn(16, 64).clamp(-3.4, 3.3)")
+        self.assertIn("the model does not bear outliers", c.answer["planting"])
+
+    def test_a_range_by_chance_is_planted_where_the_task_says_nothing_without(self):
+        c = Calibrated("torch.relu(x)", "torch.rand(128, 512)")
+        self.assertEqual((c.answer["uninformative"], c.answer["planting"]), ("", ""))
+        self.assertEqual(c.wrong(lambda x: [x.clone()]), [0])
+        self.assertTrue(c.answer["bank"]["pass_through(input 0)"] == "planted")
+
+    def test_float_labels(self):
+        c = Calibrated("torch.gather(x, 1, y.long().unsqueeze(1)).squeeze(1) * 2.0 - x.mean(dim=1)",
+                       "torch.randn(2048, 100), torch.randint(0, 100, (2048,)).float()", "x, y")
+        self.assertEqual((c.answer["uninformative"], c.answer["planting"], c.answer["oracle_error"]), ("", "", ""))
+        self.assertEqual(c.answer["kinds"]["drawn"][0]["share"], 0)
+
+
+class Tasks(unittest.TestCase):
+    def test_a_product_that_dies_out_says_nothing(self):
+        c = Calibrated("torch.cumprod(x, dim=1)", "torch.rand(32, 2048)")
+        self.assertIn("tail_cut(axis 1", c.answer["uninformative"])
+
+    def test_an_operator_is_unobservable_or_refused(self):
+        c = Calibrated("torch.relu(torch.tanh(x).abs())", X)
+        self.assertTrue(any("relu#0 left out" in name for name in c.answer["unobservable"]))
+        self.assertTrue(any("tanh#0 left out" in name for name in c.answer["bank"]))
+        self.assertEqual(c.answer["uninformative"], "")
+
+    def test_the_task_that_seeds_itself_and_the_one_that_draws_nothing(self):
+        seeded = Calibrated("torch.tanh(x) * x", X, before="torch.manual_seed(1234)").answer
+        self.assertEqual((seeded["equal_sets"], seeded["constant"]), (True, False))
+        fixed = Calibrated("torch.tanh(x) * x", "torch.linspace(-2, 2, 65536).reshape(128, 512)").answer
+        self.assertEqual((fixed["equal_sets"], fixed["constant"]), (False, True))
+        drawn = Calibrated("torch.tanh(x) * x", X).answer
+        self.assertEqual((drawn["equal_sets"], drawn["constant"]), (False, False))
+
+    def test_integers_are_exact_and_ties_of_a_rounded_product_are_shared(self):
+        c = Calibrated("((a @ b) > 0)", "torch.randn(256, 256), torch.randn(256, 256)", "a, b")
+        entry = c.answer["kinds"]["drawn"][0]
+        self.assertEqual((entry["rule"], c.answer["ambiguous"]), ("exact", ""))
+        self.assertLess(entry["share"], 0.01)
+        self.assertEqual(c.wrong(lambda a, b: [(a.double() @ b.double()) > 0]), [0])
+
+    def test_integers_that_rounding_decides_are_ambiguous(self):
+        c = Calibrated("(x.sum(1) * 1e9).long() % 7", "torch.randn(2048, 512)")
+        self.assertIn("no answer can be called wrong", c.answer["ambiguous"])
+
+    def test_without_an_oracle_the_reference_s_own_precision_serves(self):
+        c = Calibrated("torch.exp(x) if x.dtype == torch.float32 else missing", X)
+        self.assertIn("NameError", c.answer["oracle_error"])
+        self.assertEqual(c.wrong(lambda x: [torch.exp(x.double())]), [0])
+        self.assertGreater(c.wrong(lambda x: [torch.exp(x) * 1.0001])[0], 10000)
+
+    def test_a_first_call_does_not_see_what_a_second_one_changed(self):
+        session = Session({"source": task("x.mul_(2).add_(1)", X), "seed": 1})
+        self.assertEqual(session.calibrate()["uninformative"], "")
+
+    def test_sets_are_of_the_kind_that_is_asked_for(self):
+        session = Session({"source": task("torch.tanh(x)", X), "seed": 1})
+        size = session.describe()["set_bytes"]
+        regions = [torch.zeros(size, dtype=torch.uint8) for _ in range(2)]
+        session.sets([7, 7], regions, [False, True])
+        one, other = (r[:4 * 128 * 512].view(torch.float32) for r in regions)
+        self.assertEqual(int((one != other).sum()), 6)
+        self.assertTrue(torch.equal(regions[1][4 * 128 * 512:].view(torch.float32)[:128 * 512], other.tanh()))
+        self.assertEqual(len(leaves(session.task.inputs(3))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
