@@ -31,6 +31,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field reward? table          lib.reward; without it nothing is scored
 ---@field seed integer
 ---@field target "cpu"|"cuda"    whose skill and template the agent works with
+---@field limits? table          [limits] of the configuration, for the agent's shell; the host's own when absent
 ---@field policy table           its format says whether answers are files or calls of tools
 ---@field stage string
 ---@field step integer
@@ -53,7 +54,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@return Setting
 function episode.of_run(run, more)
   local setting = { judge = run.judging, store = run.store, reward = run.reward, seed = run.seed,
-    target = run.config.machine.target }
+    target = run.config.machine.target, limits = run.config.limits }
   for name, value in pairs(more) do
     setting[name] = value
   end
@@ -74,12 +75,19 @@ local function flat_world(skill)
   return world
 end
 
+-- The configuration's limits as those of an agent's shell.
+local function shell_options(limits)
+  return limits and { timeout_s = limits.command_s, limits = { memory_bytes = limits.memory_mb * 2 ^ 20,
+    processes = limits.processes, tmp_bytes = limits.tmp_mb * 2 ^ 20 } } or nil
+end
+
 local function world_in(setting, task, workspace)
   local format = setting.policy.format
   if format.answers_are_files then
     return environment.files(workspace, task, setting.judge, { reuse = setting.reuse, feedback = format.feedback })
   end
-  return environment.tools(workspace, task.toolset, { respond = format.respond, feedback = function(kind, files, how)
+  return environment.tools(workspace, task.toolset, { respond = format.respond,
+    shell_options = shell_options(setting.limits), feedback = function(kind, files, how)
     return setting.judge:feedback(kind, task, files, how)
   end })
 end

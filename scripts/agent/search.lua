@@ -16,6 +16,7 @@ local STAGE = "optimize"
 ---@field policy table
 ---@field task table             {id, name, source, graph?}
 ---@field target "cpu"|"cuda"
+---@field limits? table          [limits] of the configuration
 ---@field seconds number         for all episodes together
 ---@field turns integer          of an episode
 ---@field episodes? integer      at most; as many as there is time for when absent
@@ -54,8 +55,8 @@ function search.run(options)
     task[name] = value
   end
   local setting = { judge = options.judge, store = run, seed = options.seed, target = options.target,
-    policy = options.policy, stage = STAGE, step = 0, turns = options.turns, measure = true, reuse = false,
-    pick = "best", salvage = true, whole = true, draws = ("%d optimize"):format(options.seed), known = {},
+    limits = options.limits, policy = options.policy, stage = STAGE, step = 0, turns = options.turns, measure = true,
+    reuse = false, pick = "best", salvage = true, whole = true, draws = ("%d optimize"):format(options.seed), known = {},
     say = options.say }
   local top, index, spent = resumed(run)
   local begin = sched.now()

@@ -153,8 +153,8 @@ local function run(list)
   kept = kept or new_run(options, settings)  -- what cannot begin leaves no run
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
   local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
-    target = settings.target, seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes,
-    seed = settings.seed, say = say }
+    target = settings.target, limits = config.plain(machine).limits, seconds = options.minutes * 60,
+    turns = settings.turns, episodes = options.episodes, seed = settings.seed, say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   kept:finish((trouble or not best) and "failed" or "done")

@@ -40,7 +40,8 @@ function client.open(settings, options)
     given = config.plain(loaded)
   end
   options = options or {}
-  local process, message, code = judge.open { jobs = options.jobs or given.judge.jobs, limits = given.limits }
+  local process, message, code = judge.open { jobs = options.jobs or given.judge.jobs, limits = {
+    memory_mb = given.limits.memory_mb, processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
   if not process then
     return nil, message, code
   end

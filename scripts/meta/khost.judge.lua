@@ -32,8 +32,8 @@ local Judge = {}
 ---@field wall_s table<string, number>  by step; target cuda: also sets, start, brackets, wait (for the device, in no other part)
 
 --- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as many
---- as there are cores). limits: of a candidate's process, as the table of that name in khost.toml.
----@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer, command_s?: number} }
+--- as there are cores). limits: of a candidate's process, as in khost.toml.
+---@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer} }
 ---@return khost.Judge? judge
 ---@return string? message
 ---@return string? code

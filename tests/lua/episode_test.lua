@@ -162,6 +162,18 @@ function spec.training_plays_with_tools_where_the_format_calls_them()
   end)
 end
 
+function spec.a_command_gets_the_seconds_of_the_configuration()
+  with_run(function(run)
+    local policy = script.open("sleeper", function(_, said)
+      return #said == 0 and "```bash\nsleep 20\n```" or nil
+    end, require "chat.bash")
+    local record = episode.play(setting_of(run, policy, judge_of(), { turns = 1, limits = { memory_mb = 512,
+      processes = 32, tmp_mb = 16, command_s = 0.3 } }), TASK, 1)
+    local seen = record.turns[1].observation
+    t.is_true(seen:find("killed after the timeout of 0.3 s", 1, true), seen)
+  end)
+end
+
 function spec.skill_files_and_expert_follow_the_target()
   t.expect({ template.skill "cpu", template.skill "cuda" }, { "cpp-kernel", "cuda-kernel" })
   t.raises("cpu or cuda expected", template.skill, "gpu")
