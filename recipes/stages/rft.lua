@@ -8,7 +8,6 @@ local models = require "training.models"
 local pipeline = require "lib.pipeline"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
-local rubric = require "rubrics.trajectory"
 local tables = require "evaluation.table"
 local trainer = require "khost.trainer"
 
@@ -76,6 +75,7 @@ end
 function stage.execute(run)
   run:need("collect")
   local c = run.config.rft
+  local rubric = require("rubrics." .. (c.rubric or "trajectory"))
   local actor = models.open(run, run:need("single_turn").actor)
   local episodes = episode.of_stages(run, c.stages)
   local kept, dropped, by_reason = rubric.filter(episodes)
