@@ -56,8 +56,8 @@ function search.run(options)
   end
   local setting = { judge = options.judge, store = run, seed = options.seed, target = options.target,
     limits = options.limits, policy = options.policy, stage = STAGE, step = 0, turns = options.turns, measure = true,
-    reuse = false, pick = "best", salvage = true, whole = true, draws = ("%d optimize"):format(options.seed), known = {},
-    say = options.say }
+    reuse = false, pick = "best", salvage = true, whole = true, known = {}, say = options.say,
+    draws = ("%d optimize"):format(options.seed) }
   local top, index, spent = resumed(run)
   local begin = sched.now()
   local most = options.policy.deterministic and 1 or options.episodes or math.huge
