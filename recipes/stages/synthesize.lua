@@ -22,7 +22,7 @@ local SETS = {
 }
 
 local function wanted(c, split)
-  return math.ceil((c[split] or 0) * c.spare)
+  return math.ceil(c[split] * c.spare)
 end
 
 -- Candidates of one set, no chain twice, none that another set of the same bucket has.
