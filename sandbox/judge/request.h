@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "host/base/json.h"
 #include "host/base/result.h"
@@ -23,6 +24,10 @@ bool wants_times(const Json& request, Purpose purpose);
 // The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an answer
 // can be replayed there. The verdict then says so.
 bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
+
+// What the candidate's time is compared with, by the request's `against`: "both" (eager and compile, the default), "eager",
+// "compile", or "self", the candidate as its own baseline, which only target cpu has. Failure: bad_input for another word.
+Result<std::vector<std::string>> opponents_of(const Json& request);
 
 // What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict, where
 // it could tell nobody apart by them.

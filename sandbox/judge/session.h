@@ -78,7 +78,6 @@ class Session {
   const std::byte* state_of(const Set& set) const { return set.region.data() + layouts_.inputs.region_bytes; }
   const std::byte* expected_of(const Set& set) const { return state_of(set) + layouts_.state.region_bytes; }
 
-  std::mutex baselines_mutex;
   std::map<std::string, Baseline> baselines;       // eager, compile
   std::map<std::string, std::string> unavailable;  // why a baseline has no time
   // Processes kept, frozen, for brackets: starting a compiled one takes seconds. Guarded by the right to time.
