@@ -367,9 +367,8 @@ void open_rewards(lua_State* L) {
   add_class<RewardSchedule>(
       L, {raw("score", score), def<weights>("weights"), def<scheme_name>("scheme"), def<counts>("counts")});
   lua_newtable(L);
-  add(L,
-      {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps), raw("term", term),
-       raw("schedule", schedule), raw("compare", compare), raw("filter", filter)});
+  add(L, {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps),
+          raw("term", term), raw("schedule", schedule), raw("compare", compare), raw("filter", filter)});
 }
 
 }  // namespace khost::modules

@@ -110,8 +110,8 @@ constexpr auto fields(Tag<AdvantageTable>) {
   return std::tuple(field("source", &AdvantageTable::source), field("gamma", &AdvantageTable::gamma),
                     field("lambda", &AdvantageTable::lambda), field("lambda_critic", &AdvantageTable::lambda_critic),
                     field("adaptive_alpha", &AdvantageTable::adaptive_alpha), field("whiten", &AdvantageTable::whiten),
-                    field("whiten_floor", &AdvantageTable::whiten_floor),
-                    field("center", &AdvantageTable::center), field("scale", &AdvantageTable::scale));
+                    field("whiten_floor", &AdvantageTable::whiten_floor), field("center", &AdvantageTable::center),
+                    field("scale", &AdvantageTable::scale));
 }
 
 struct SplitTable {

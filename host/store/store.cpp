@@ -99,7 +99,8 @@ Result<int64_t> Store::insert(const Kind& kind, Json record, const std::string& 
     names += column.name + ", ";
     marks += "?, ";
   }
-  auto statement = database_->prepare(verb + " INTO main." + kind.name + " (" + names + "data) VALUES (" + marks + "?)");
+  auto statement =
+      database_->prepare(verb + " INTO main." + kind.name + " (" + names + "data) VALUES (" + marks + "?)");
   if (!statement) {
     return statement.failure();
   }

@@ -29,7 +29,9 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
 Result<std::vector<std::string>> opponents_of(const Json& request) {
   const std::string target = request.value("target", "cpu");
   const auto given = request.find("against");
-  const std::string word = given == request.end() ? "both" : given->is_string() ? given->get<std::string>() : given->dump();
+  const std::string word = given == request.end() ? "both"
+                           : given->is_string()   ? given->get<std::string>()
+                                                  : given->dump();
   if (word == "both") {
     return std::vector<std::string>{"eager", "compile"};
   }
@@ -37,7 +39,9 @@ Result<std::vector<std::string>> opponents_of(const Json& request) {
     return std::vector<std::string>{word};
   }
   return Failure{"against = " + word + ": both, eager or compile expected" +
-                     (target == "cpu" ? ", or self" : word == "self" ? "; target " + target + " has no self" : ""),
+                     (target == "cpu"  ? ", or self"
+                      : word == "self" ? "; target " + target + " has no self"
+                                       : ""),
                  "bad_input"};
 }
 

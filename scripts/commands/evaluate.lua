@@ -8,7 +8,8 @@ local verdicts = require "judge.verdict"
 
 local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
   { name = "--no-measure", kind = "flag", help = "verify only" },
-  { name = "--require", kind = "text", help = "compile:1.05 or eager:2; without it exit 1, and 3 if the speed is unresolved" },
+  { name = "--require", kind = "text", help = "compile:1.05 or eager:2; without it exit 1,"
+    .. " and 3 if the speed is unresolved" },
   { name = "--json", kind = "flag", help = "print the whole record" },
 })
 local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels", notes = [[
@@ -40,8 +41,9 @@ local function print_verdict(verdict)
     log.print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
     for _, side in ipairs { "eager", "compile" } do
       if verdict.speedup[side] then
-        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
-          verdict.speed == "unresolved" and "unresolved" or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
+        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]),
+          verdict.speedup[side], verdict.speed == "unresolved" and "unresolved"
+            or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
             or "not faster by more than 5 %"))
       end
     end

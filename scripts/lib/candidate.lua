@@ -68,7 +68,9 @@ function candidate.files(folder, target)
     end
   end
   local kind = beneath.kind(folder, "kernels")
-  if kind and kind ~= "folder" then args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind)) end
+  if kind and kind ~= "folder" then
+    args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind))
+  end
   local paths, message = {}, nil
   if kind then paths, message = beneath.files(folder, { under = "kernels" }) end
   if not paths then args.misuse("--workspace " .. message) end

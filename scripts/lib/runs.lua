@@ -97,7 +97,8 @@ end
 
 --- Pass and faster rates by stage and policy, of stored verdicts that count, in the order of their first verdicts.
 ---@param run khost.Store
----@return {stage: string, policy: string, verdicts: integer, pass_rate: number, faster_eager: number, faster_compile: number}[]
+---@return {stage: string, policy: string, verdicts: integer, pass_rate: number, faster_eager: number, faster_compile:
+---number}[]
 function runs.rates(run)
   local groups, order = {}, {}
   for _, row in ipairs(assert(run:query [[SELECT coalesce(stage, '') AS stage, coalesce(policy, '') AS policy, correct,

@@ -195,7 +195,7 @@ function Run:supervise(episodes)
     local other = stream:integer(1, index)
     order[index], order[other] = order[other], order[index]
   end
-  local steps, result = 0, nil
+  local steps, result = 0
   repeat
     local part = portion(order, steps * 16, 160)
     local fitted = self:fit(self.actors[1], part, 1, steps + 1)
