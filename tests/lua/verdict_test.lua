@@ -2,7 +2,7 @@
 local judge = require "khost.judge"
 local results = require "evaluation.results"
 local rewards = require "khost.rewards"
-local score = require "evaluation.score"
+local metrics = require "evaluation.metrics"
 local t = require "tests.lua.harness"
 local verdicts = require "judge.verdict"
 
@@ -24,8 +24,8 @@ function spec.every_status_has_one_meaning_everywhere()
     t.expect((verdicts.scored(one)), row.scored)
     t.expect(verdicts.exit_code(one), row.word == "ok" and 0 or row.scored and 1 or 3)
     t.expect(verdicts.is_faster(one, "eager"), row.word == "ok")
-    t.expect(score.table1({ one }).tasks, row.scored and 1 or 0)
-    t.expect(score.table1({ one }).pass_rate, row.word == "ok" and 1 or 0)
+    t.expect(metrics.table1({ one }).tasks, row.scored and 1 or 0)
+    t.expect(metrics.table1({ one }).pass_rate, row.word == "ok" and 1 or 0)
     seen[row.word] = true
   end
   for _, word in ipairs { "ok", "wrong", "build_failed", "crash", "timeout", "oom", "violation", "suspect", "bad_task",
