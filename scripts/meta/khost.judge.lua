@@ -25,7 +25,7 @@ local Judge = {}
 ---@field speed "measured"|"unresolved"|"none"   unresolved: nothing may be said, and every `faster` is false
 ---@field speed_reason ""|"short_baseline"|"no_baseline"|"constant_task"   why it is unresolved
 ---@field times table<string, number>   candidate_s, eager_s, compile_s
----@field speedup table<string, number> eager, compile
+---@field speedup table<string, number> eager, compile; with the candidate's time charged with slack_s
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %
 ---@field slack_s number                the most that a dishonest acknowledgement could gain
 ---@field evidence table                hashes, seeds, samples, exclusive_s (of the lease), disturbed_windows

@@ -58,7 +58,8 @@ class Decision {
   bool faster(const std::string& kind) const;
   const std::vector<double>& brackets(const std::string& kind) const;
 
-  // The times and speed-ups by the first block and the cached readings, and evidence.KIND_unavailable.
+  // The times by the first block and the cached readings, speed-ups with the candidate charged with the slack as in a
+  // bracket, and evidence.KIND_unavailable.
   void write_times(Verdict& verdict) const;
   // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved, KIND_missed.
   void write(Verdict& verdict) const;
