@@ -20,7 +20,6 @@ namespace khost::judge {
 // What a window costs by itself, measured with subjects that do nothing, while no candidate is alive.
 struct Cost {
   bool known = false;
-  int tries = 0;
   double plan_s = 0, python_s = 0;
   double late_s = 0;   // processor time of an honest subject between its acknowledgement and its stop
   double slack_s = 0;  // the most that an acknowledgement before its time can gain

@@ -23,7 +23,7 @@ local Judge = {}
 ---@field detail string                 for a reader
 ---@field correct boolean               follows from the status; scripts ask judge.verdict instead
 ---@field speed "measured"|"unresolved"|"none"   unresolved: nothing may be said, and every `faster` is false
----@field speed_reason ""|"short_baseline"|"no_baseline"|"constant_task"   why it is unresolved
+---@field speed_reason ""|"short_baseline"|"no_baseline"|"disturbed"|"constant_task"   why it is unresolved
 ---@field times table<string, number>   candidate_s, eager_s, compile_s
 ---@field speedup table<string, number> eager, compile; with the candidate's time charged with slack_s
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %

@@ -24,8 +24,6 @@ inline constexpr int kBaselineProcesses = 3;
 inline constexpr std::size_t kBaselineCalls = 25;   // timed calls of a block on the CPU, the warm-up among them
 inline constexpr std::size_t kBaselineWarmUps = 3;  // calls of a new process that are not timed
 inline constexpr std::size_t kResidentWarmUps = 2;  // the same of one that was timed a moment ago, on a GPU
-// The CPU's machine may never be quiet: a baseline is measured, and a cost calibrated, so often at most.
-inline constexpr int kMostUnsteady = 3;
 // On a GPU a baseline may be missed for want of memory: in two verdicts, each of which tries twice. Then they do without.
 inline constexpr int kMostMisses = 4;
 
@@ -42,7 +40,9 @@ inline constexpr double kReferenceTimeout_s = 60;
 // The clock.
 inline constexpr int kCalibrationCalls = 40;    // of a subject that does nothing
 inline constexpr int kFewestCleanReplies = 5;   // of these, where no window of a busy machine was clean
-inline constexpr std::size_t kFewestClean = 5;  // undisturbed windows with which a block leaves the disturbed ones out
+// A block that is not steady (statistics.h) is taken again, so often at most; then nothing is said about speed, and nothing
+// is kept.
+inline constexpr int kMostRepeats = 3;
 // Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody must
 // rather be too little than too much.
 inline constexpr double kCostShare = 0.05;
