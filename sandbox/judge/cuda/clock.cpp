@@ -162,6 +162,8 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
   auto* const on_device =
       reinterpret_cast<DeviceWords*>(static_cast<std::byte*>(page_on_device_) + sandbox::kDeviceWordsOffset);
   const sandbox::Driver& driver = **sandbox::driver();
+  cudaCtxResetPersistingL2Cache();  // else lines that the subject asked to keep would outlive the scrub
+  cudaGetLastError();               // of devices without such lines
   cudaMemsetAsync(states_, 0, 2 * sizeof(TurnState), stream);
   if (!device_.settle(1)) {
     turn.lost = true;
