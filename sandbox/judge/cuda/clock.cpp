@@ -169,6 +169,7 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
     turn.lost = true;
     return turn;
   }
+  const double waited = waited_s();
   const auto launched = Steady::now();
   open_call(stream, device_.multiprocessors(), states_, call.spans, call.span_count, device_.scrub().data(),
             device_.scrub().bytes(), &on_device->go, seen_on_device_, seq);
@@ -182,7 +183,7 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
-  turn.open_s = since(launched);
+  turn.open_s = since(launched) - (waited_s() - waited);
   if (!device_.settle(timeout_s)) {
     turn.lost = device_.lost();
     turn.window.exit = runner_.ended();

@@ -34,7 +34,8 @@ inline Runner runner_of(Child* child, std::byte* page) {
 
 struct Turn {
   Window window;       // end, seconds (B - A), status, message, exit
-  double open_s = 0;   // from launching open until the host saw that it was over: long when somebody is resident
+  double open_s = 0;   // from launching open until the host saw that it was over, without waiting for a core: long when
+                       // somebody is resident
   unsigned wrong = 0;  // samples that did not hold, of outputs of which no element may be wrong
   unsigned loose = 0;  // the same of the others
   bool busy = false;   // a barrier did not pass
