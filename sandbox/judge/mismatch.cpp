@@ -61,13 +61,18 @@ std::string Mismatch::report() const {
   return out.str();
 }
 
-std::string text_of(const Mismatch& mismatch, const Manifest& inputs, const Manifest& state) {
-  std::string text = mismatch.text();
+std::string strided_tensors(const Manifest& inputs, const Manifest& state) {
+  std::string text;
   for (const auto& [what, manifest] : {std::pair("inputs", &inputs), std::pair("state", &state)}) {
     const std::string note = sandbox::strides_note(*manifest);
-    text += note.empty() ? "" : std::string("; ") + what + ": " + note;
+    text += note.empty() ? "" : std::string(text.empty() ? "" : "; ") + what + ": " + note;
   }
   return text;
+}
+
+std::string text_of(const Mismatch& mismatch, const Manifest& inputs, const Manifest& state) {
+  const std::string strided = strided_tensors(inputs, state);
+  return mismatch.text() + (strided.empty() ? "" : "; " + strided);
 }
 
 }  // namespace khost::judge

@@ -14,11 +14,14 @@ Judging.__index = Judging
 
 local TRIES = 2
 
----@param options? {jobs?: integer, tolerance?: string, threads?: integer, target?: "cpu"|"cuda"}
+---@param options? {jobs?: integer, tolerance?: string, threads?: integer, target?: "cpu"|"cuda", process?: khost.Judge}   process: one that is open
 ---@return table|nil, string? message, string? code
 function judging.open(options)
   options = options or {}
-  local process, message, code = judge.open { jobs = options.jobs and options.jobs > 0 and options.jobs or 2 }
+  local process, message, code = options.process, nil, nil
+  if not process then
+    process, message, code = judge.open { jobs = options.jobs and options.jobs > 0 and options.jobs or 2 }
+  end
   if not process then
     return nil, message, code
   end

@@ -54,7 +54,7 @@ function spec.query_reads_with_sql()
   assert(run:append("trajectories", trajectory(1)))
   local rows = assert(run:query("SELECT stage, judge_stage, candidate_s FROM verdicts WHERE task = ?", { "relu" }))
   t.expect(rows, { { stage = "ppo", judge_stage = "time", candidate_s = 0.5 } })
-  local nothing, message = run:query("DELETE FROM verdicts")
+  local nothing, message = run:query("DELETE FROM turns")
   t.expect(nothing, nil)
   t.is_true(message:find("reads only", 1, true))
 end

@@ -1,5 +1,7 @@
 -- judge.verdict: what a verdict's words mean, for rewards, tables, exit codes and runs of earlier versions.
 local judge = require "khost.judge"
+local results = require "evaluation.results"
+local rewards = require "khost.rewards"
 local score = require "evaluation.score"
 local t = require "tests.lua.harness"
 local verdicts = require "judge.verdict"
@@ -70,6 +72,34 @@ function spec.a_required_speed_up_is_reached_missed_or_not_to_be_had()
   t.expect((verdicts.exit_code(record("void"), { side = "compile", least = 1 })), 3)
   t.expect(select(2, verdicts.exit_code(record("ok", { speed = "unresolved", speed_reason = "short_baseline" }),
     { side = "eager", least = 2 })), "eager:2 was required, and the speed is unresolved (short_baseline)")
+end
+
+local function has(list, word)
+  for _, one in ipairs(list) do
+    if one == word then return true end
+  end
+end
+
+-- Whatever the reason, and whatever was decided about speed before it was met: reward, exit code and rows of tables.
+function spec.every_reason_that_is_met_while_a_candidate_is_timed_is_paid_by_its_status()
+  local schedule, met = rewards.schedule(require "rewards.milestone"), 0
+  for _, reason in ipairs(judge.reasons) do
+    for _, status in ipairs(has(reason.stages, "time") and reason.statuses or {}) do
+      local row = verdicts.row { status = status }
+      local one = record(status, { stage = "time", reason = reason.word, correct = true })
+      local reward, _, code = schedule:score({ verdict = one }, 0)
+      t.expect(reward, row.scored and -1 or nil)
+      t.expect(code == "void", not row.scored)
+      t.expect(verdicts.exit_code(one), row.scored and 1 or 3)
+      local kept = results.of({ id = "a" }, 1, one)
+      t.expect({ kept.correct, kept.faster.eager, kept.faster.compile }, { false, false, false })
+      t.expect(#results.counted { kept }, row.scored and 1 or 0)
+      local main = results.tables({ { name = "p", results = { kept } } })[1].rows[1]
+      t.expect({ main[3], main[4]:match("^%S+ %%") }, { row.scored and "1" or "0", "0.0 %" })
+      met = met + 1
+    end
+  end
+  t.is_true(met > 30, "too few reasons were met")
 end
 
 return spec
