@@ -66,7 +66,8 @@ struct Plan {
 Result<std::uint64_t> scalar_bits(char type, const Json& value);
 
 // Whether outputs have the structure, dtypes and sizes of the reference's. Strides may differ, but no element
-// may share memory with another one. Dicts are equal in any order of their keys; afterwards `outputs` has them, and so its
+// may share memory with another one. Dicts are equal in any order of their keys; afterwards `outputs` has them, and so
+// its
 // tensors, in the order of `expected`.
 Status match_outputs(Manifest& outputs, const Manifest& expected);
 

@@ -53,7 +53,8 @@ const Json* item_named(const Json& items, const Json& name) {
   return found == items.end() ? nullptr : &*found;
 }
 
-// `node` with the items of its dicts in the order that `expected` has them; nothing where kinds, keys or numbers differ.
+// `node` with the items of its dicts in the order that `expected` has them; nothing where kinds, keys or numbers
+// differ.
 // Tuple and list count as one kind.
 std::optional<Json> arranged(const Json& node, const Json& expected) {
   const auto kind = [](const Json& one) { return one["kind"] == "list" ? Json("tuple") : one["kind"]; };

@@ -233,13 +233,11 @@ void Evaluation::calibrate() {
 }
 
 std::vector<std::string> Evaluation::opponents() const {
-  if (request_.value("against", "") == "self") {
-    return {"self"};
-  }
-  return {"eager", "compile"};
+  return *opponents_of(request_);  // the service has refused other words
 }
 
-// What the candidate's first block says against each baseline, and brackets for those that it does not settle. False only
+// What the candidate's first block says against each baseline, and brackets for those that it does not settle. False
+// only
 // when the candidate failed in one of them, or as its own baseline.
 bool Evaluation::decide(const std::vector<double>& samples) {
   Decision decision({}, verdict_.slack_s);

@@ -120,7 +120,11 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "check") {
     return check_task(request);
   }
-  if ((kind == "evaluate" || kind == "verify" || kind == "profile") && request.value("target", "cpu") == "cuda") {
+  const bool judges = kind == "evaluate" || kind == "verify" || kind == "profile";
+  if (const auto opponents = opponents_of(request); judges && !opponents) {
+    return opponents.failure();
+  }
+  if (judges && request.value("target", "cpu") == "cuda") {
     return evaluate_on_gpu(request);
   }
   if (kind == "evaluate") {

@@ -49,7 +49,8 @@ class Service {
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
   void keep(const std::shared_ptr<Session>& session);
-  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the bounds
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the
+  // bounds
   // of outputs, which are kept too. For whoever holds the right to time.
   void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.

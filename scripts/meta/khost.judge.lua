@@ -32,8 +32,8 @@ local Judge = {}
 ---@field wall_s table<string, number>  by step; target cuda: also sets, start, brackets, wait (for the device, in no other part)
 
 --- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as many
---- as there are cores). limits: of a candidate's process, as the table of that name in khost.toml.
----@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer, command_s?: number} }
+--- as there are cores). limits: of a candidate's process, as in khost.toml.
+---@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer} }
 ---@return khost.Judge? judge
 ---@return string? message
 ---@return string? code
@@ -41,12 +41,13 @@ function judge.open(options) end
 
 --- Waits for the answer. Kinds:
 --- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
----   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile, without against).
----   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
+---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile).
+---   against: what the time is compared with: "both" (eager and compile, the default), "eager" or "compile" alone, or on
+---   target "cpu" "self", the candidate as its own baseline (times.self_s, faster.self). Another word is bad_input.
 ---   target = "cuda" takes plans (launchers with KHOST_EXPORT) and candidates in Python: model_new.py whose ModelNew runs, with
 ---   load_inline (KernelBench) or kernels/ and their *_binding.cpp (CUDA-Agent). subject = "plan", "python" or "auto" (the
 ---   default: launchers make a plan) says which; evidence.subject tells, and evidence.provenance is "in-process" for Python.
----   target = "cuda" with against = "eager" leaves torch.compile out, which takes most of a new task's first seconds.
+---   against = "eager" spares torch.compile, which takes most of a new task's first seconds.
 ---   compile_cache: what "check" gave as compile.cache (Base64), opened in the compiled baseline's jail and nowhere else;
 ---   evidence.compile_cache_hits says what it spared. evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the

@@ -2,14 +2,16 @@
 
 local health = {}
 
--- Flaws that make a task useless for judging, worst first; the others are remarks.
+-- Flaws that make a task useless to train and judge on, worst first; the others are remarks. A task that writes into
+-- its
+-- inputs is judged by what it returns, but nobody should be trained on one.
 health.FLAWS = { "does_not_load", "missing_module", "hangs", "dies", "out_of_memory", "does_not_run",
   "no_elements", "returns_nan", "not_deterministic", "stateful", "hidden_state", "varies", "not_seeded",
-  "differs_between_processes", "unfilled_memory",
+  "differs_between_processes", "unfilled_memory", "changes_inputs",
   "input_independent", "constant_output", "same_across_inputs", "null", "below_tolerance", "returns_given_memory",
   "too_small", "unused_parameters", "idle_parameters", "unused_inputs", "idle_inputs", "dead_operators",
   "does_not_compile", "compile_disagrees" }
-health.REMARKS = { "changes_inputs", "too_large", "sliced", "no_dry_run", "no_op_operators", "idle_modules", "uniform_axes" }
+health.REMARKS = { "too_large", "sliced", "no_dry_run", "no_op_operators", "idle_modules", "uniform_axes" }
 
 -- Below both, a call is the overhead of calling.
 local LEAST_BYTES, LEAST_FLOPS = 2 ^ 14, 1e6

@@ -6,7 +6,7 @@
 -- KHOST_PREBUILT and KHOST_ROOT of an older build show what was before.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 
 local OPTIONS = {
@@ -60,7 +60,7 @@ local function run(list)
   end
   rows[#rows + 1] = { name = "broadcast_bias, 3 MiB", fixture = BIAS, speedups = {} }
   for turn = 1, options.judges do
-    local process = assert(judge.open { jobs = 1 })
+    local process = assert(judge.open(nil, { jobs = 1 }))
     for _, row in ipairs(rows) do
       judged(process, row, turn)
     end

@@ -143,7 +143,7 @@ TEST_CASE("bad input: a missing file, an unknown command, preset or key ends wit
   const std::string runs = "machine.runs=" + (world.folder() / "runs").string();
   const std::string recipe = "recipes/full_pipeline.lua";
   CHECK(world.run({"evaluate", "--task", "/no/such/task.py", "--workspace", "/no/such"}, 20) == 2);
-  CHECK_MESSAGE(world.has("--task: read /no/such/task.py: No such file or directory"), world.text());
+  CHECK_MESSAGE(world.has("--task /no/such/task.py: no such file"), world.text());
   CHECK(world.run({"evaluate", "--task", task_file(world, kModel), "--workspace", "/no/such"}, 20) == 2);
   CHECK_MESSAGE(world.has("--workspace /no/such: no such folder"), world.text());
   CHECK(world.run({"evaluate", "--workspace", "/no/such"}, 20) == 2);

@@ -29,7 +29,7 @@ return { run = function(list)
   local scheme = assert(reward.open("rewards.milestone", record))
   assert(log.open { folder = record:folder() })
   local verdict = { status = "ok", correct = true, faster = { eager = true, compile = false }, times = {},
-    speedup = {}, evidence = {} }
+    speedup = {}, evidence = { tolerance = "calibrated" } }
   local step = 0
   while not fs.exists(list[1] .. "/stop") do
     step = step + 1

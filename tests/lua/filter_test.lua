@@ -1,8 +1,7 @@
 -- synthesis.filter: each way to drop a task has a name of its own.
 local filter = require "synthesis.filter"
 local harness = require "tests.lua.harness"
-local judge = require "khost.judge"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 
 local LIMITS = { eager_ms = { 1, 100 } }
 
@@ -28,11 +27,7 @@ return {
         asked[#asked + 1] = kind
         return kind == "admit" and facts() or { structure = {}, run = run }, body.target
       end }
-      local open = judge.open
-      judge.open = function() return process end
-      local one = assert(judging.open { target = target })
-      judge.open = open
-      return one:admit { source = "x" }
+      return client.over(process, { target = target }):admit { source = "x" }
     end
     harness.expect(admitted("cpu").eager_s, 0.01)
     harness.expect(asked, { "admit" })

@@ -127,6 +127,20 @@ return {
     near(metrics.summary({ slow }).faster.eager.value, 1)
   end,
 
+  verdicts_that_count_make_rates_of_answers_and_rows_of_table_1 = function()
+    local function verdict(status, speedup, faster)
+      return { status = status, speed = "measured", speedup = { eager = speedup }, faster = { eager = faster } }
+    end
+    local list = { verdict("ok", 4, true), verdict("ok", 1, false), verdict("wrong", 9, true), verdict "void",
+      verdict "bad_task", verdict "crash" }
+    harness.expect({ metrics.pass_rate(list) }, { 0.5, 4 })
+    harness.expect({ metrics.pass_rate {} }, { 0, 0 })
+    local row = metrics.table1(list)
+    harness.expect({ row.tasks, row.pass_rate, row.faster.eager, row.faster.compile }, { 4, 0.5, 0.25, 0 })
+    near(row.speedup.eager, 2)
+    harness.expect({ metrics.mean { 1, 2, 6 }, metrics.mean {} }, { 3, nil })
+  end,
+
   csv_quotes_what_needs_it_and_leaves_gaps = function()
     harness.expect(csv.text({ "a", "b" }, { { a = 'x "y", z', b = 0.1 }, { b = true } }),
       'a,b\n"x ""y"", z",0.1\n,true\n')
