@@ -1,8 +1,7 @@
 // A manifest: how nested Python values lie in a region of shared memory. A region holds storages; the tree
 // has a leaf for every tensor, with the storage it views. The items of a tuple, a list and a dict are arrays, those of
-// a
-// dict with their keys as "name", so that the order is the task's own. Manifests come from untrusted processes: parse()
-// checks every number against the storages, so that what passed can be indexed without further thought.
+// a dict with their keys as "name", so that the order is the task's own. Manifests come from untrusted processes:
+// parse() checks every number against the storages, so that what passed can be indexed without further thought.
 // Values; any thread.
 #pragma once
 

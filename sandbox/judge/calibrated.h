@@ -31,8 +31,7 @@ struct Calibration {
 
   bool plants() const { return !tolerances.planted.empty(); }
   // Of the answer to `calibrate`. Fails, with a text for whoever wrote the task, where nothing can be judged:
-  // equal_sets,
-  // ambiguous (integers that the reference itself does not decide), or bad_task for an answer that is none.
+  // equal_sets, ambiguous (integers that the reference itself does not decide), or bad_task for an answer that is none.
   static Result<Calibration> parse(const Json& answer, const sandbox::Manifest& outputs);
 };
 
@@ -44,8 +43,7 @@ Result<Tolerances> tolerances(const std::string& name, const Calibration& calibr
 Status tells_apart(const std::string& name, const Calibration& calibration);
 
 // Writes into a verdict's evidence what it was judged by: the class, for `calibrated` the rule, K, precision class and
-// share
-// of each output and kind of set, and what kinds of sets there are.
+// share of each output and kind of set, and what kinds of sets there are.
 void describe(const std::string& name, const Calibration& calibration, Json& evidence);
 
 }  // namespace khost::judge

@@ -20,8 +20,7 @@ namespace khost::judge {
 std::optional<Format> format_of(const std::string& dtype);
 
 // Both manifests were matched (sandbox/abi/plan.h: match_outputs); the memory is the regions'. One tolerance for each
-// output
-// in the order of `expected`.
+// output in the order of `expected`.
 std::optional<Mismatch> compare(const sandbox::Manifest& got, const std::byte* got_memory,
                                 const sandbox::Manifest& expected, const std::byte* expected_memory,
                                 const std::vector<Tolerance>& tolerance);

@@ -24,8 +24,7 @@ namespace khost::judge {
 inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
 
 // A task's bounds are measured against its reference in fp64. Where the device has no room for that, opening the task
-// fails as
-// `limit`, or does without it.
+// fails as `limit`, or does without it.
 enum class Oracle { needed, where_it_fits };
 
 // Where a task computes, and how much memory its sets may take.
@@ -49,8 +48,7 @@ class Session {
  public:
   ~Session();
   // bad_task with the task's own error, or with what makes it impossible to judge (Calibration::parse); timeout; limit
-  // for
-  // want of the device's memory; gone when the zygote is.
+  // for want of the device's memory; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source,
                                                const SessionOptions& options = {});
 

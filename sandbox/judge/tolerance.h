@@ -10,8 +10,7 @@
 //   flat    |got - expected| <= atol + rtol * |expected|: the classes `paper` and `strict`, for published comparisons
 //
 // An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right
-// under
-// none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
+// under none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
 #pragma once
 
 #include <cmath>
@@ -78,8 +77,7 @@ KHOST_HOST_DEVICE inline int octave(double expected) {
 }
 
 // The distance from |expected|, finite, to the next larger number of the format (the last step below an infinity); near
-// zero
-// that of its subnormal numbers.
+// zero that of its subnormal numbers.
 KHOST_HOST_DEVICE inline double ulp(double expected, Format format) {
   const int digits = format == Format::f64 ? 52 : format == Format::f32 ? 23 : format == Format::f16 ? 10 : 7;
   const int least = format == Format::f64 ? -1022 : format == Format::f16 ? -14 : -126;
@@ -113,8 +111,7 @@ KHOST_HOST_DEVICE inline bool accepts(const Tolerance& tolerance, double got, do
 
 // Of elements drawn at random of which so many are expected to be wrong, at most as many as this may be: eight standard
 // deviations and twelve more, which an output that keeps to its share exceeds in fewer than one of 10^12 calls. One
-// that is
-// wrong everywhere exceeds it in every call.
+// that is wrong everywhere exceeds it in every call.
 inline unsigned wrong_samples(double expected) {
   return static_cast<unsigned>(std::floor(expected + 8 * std::sqrt(expected) + 12));
 }

@@ -20,7 +20,7 @@ local metrics = {}
 ---@field level? integer
 ---@field correct boolean
 ---@field times? {candidate_s?: number, eager_s?: number, compile_s?: number}
----@field speedup? table<string, number>    by side, where times are not given
+---@field speedup? table<string, number>    by side; where it is not given, of the times
 ---@field faster? table<string, boolean>    by side; else a speed-up over 1.05
 
 metrics.SIDES = { "eager", "compile" }
@@ -35,8 +35,9 @@ local function positive(value, what)
   return value
 end
 
---- Baseline time over own time; nil when the solution is wrong or was not timed. Times that are zero, infinite or no
---- numbers are errors: a mean over them would be a lie.
+--- The speed-up of the verdict, which is charged with the clock's slack; of results without one, baseline time over own
+--- time. nil when the solution is wrong or was not timed. Values that are zero, infinite or no numbers are errors: a
+--- mean over them would be a lie.
 ---@param result Result
 ---@param side string
 ---@return number|nil
@@ -44,12 +45,12 @@ function metrics.speedup(result, side)
   if not result.correct then
     return nil
   end
-  local own, base = result.times and result.times.candidate_s, result.times and result.times[side .. "_s"]
-  if own and base then
-    return positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
-  end
   local given = result.speedup and result.speedup[side]
-  return given and positive(given, result.task .. ": speed-up over " .. side)
+  if given then
+    return positive(given, result.task .. ": speed-up over " .. side)
+  end
+  local own, base = result.times and result.times.candidate_s, result.times and result.times[side .. "_s"]
+  return own and base and positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
 end
 
 local function geometric_mean(values)

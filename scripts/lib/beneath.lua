@@ -1,6 +1,5 @@
 -- Folders that a stranger filled: a candidate's workspace, a suite. No link in them is followed, and what is no regular
--- file
--- (a pipe, a device) is not opened: whoever runs khost may read more than who wrote the folder.
+-- file (a pipe, a device) is not opened: whoever runs khost may read more than who wrote the folder.
 
 local fs = require "khost.fs"
 

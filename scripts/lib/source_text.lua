@@ -30,8 +30,7 @@ local function coding_of(text)
 end
 
 --- Text in UTF-8. A file in Latin-1 that says so is converted, with its coding line; a byte that is neither is a
---- failure that
---- names its line.
+--- failure that names its line.
 ---@param bytes string
 ---@param path string   for messages
 ---@return string|nil, string? message, string? code

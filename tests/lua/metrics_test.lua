@@ -76,6 +76,13 @@ return {
       "eager"), nil)
   end,
 
+  the_speed_up_that_a_verdict_charged_with_slack_is_the_one_that_counts = function()
+    local verdict = { task = "t", correct = true, times = { eager_s = 4, candidate_s = 1 }, speedup = { eager = 3.9 } }
+    near(metrics.geometric_mean({ verdict }, "eager"), 3.9)
+    verdict.speedup = {}
+    near(metrics.geometric_mean({ verdict }, "eager"), 4)
+  end,
+
   nothing_and_one_task_have_figures_too = function()
     local none = metrics.summary {}
     harness.expect({ none.tasks, none.pass.value, none.speedup.eager.value }, { 0, 0, nil })

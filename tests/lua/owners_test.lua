@@ -1,5 +1,5 @@
--- One owner for each concept: who opens a judge, plays an episode, picks a best, computes a rate. A second one fails here;
--- whoever needs the concept calls its owner.
+-- One owner for each concept: who opens a judge, plays an episode, picks a best, computes a rate. A second one fails
+-- here; whoever needs the concept calls its owner.
 local fs = require "khost.fs"
 local t = require "tests.lua.harness"
 

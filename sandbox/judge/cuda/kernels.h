@@ -29,8 +29,7 @@ struct View {
 };
 
 // What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device. Samples that are
-// wrong
-// are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
+// wrong are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
 struct TurnState {
   unsigned arrived, left, busy, bad, loose;
 };

@@ -46,8 +46,7 @@ struct DeviceTurn {
   bool opened = true;  // the call returned, so that its inputs could be revealed
   bool woke = false;   // the process did not stand when the call was closed
   // Sampled elements that were not there when the call was acknowledged: none may be missing where the reference
-  // decides
-  // every element, and of outputs with a share that it leaves undecided at most so many.
+  // decides every element, and of outputs with a share that it leaves undecided at most so many.
   unsigned wrong = 0, loose = 0, most_loose = 0;
   unsigned sampled = 0;
 };

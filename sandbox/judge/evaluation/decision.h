@@ -1,6 +1,5 @@
 // Is the candidate faster than its baselines? The rules of both targets as a state machine that is fed with the medians
-// of
-// blocks, whoever times them: it says what it wants next, and in the end what stands in the verdict.
+// of blocks, whoever times them: it says what it wants next, and in the end what stands in the verdict.
 //
 //   cached reading   of each baseline, and one block of the candidate. A baseline shorter than kResolved slacks is
 //                    unresolved: nothing is said about speed. A clear case is decided.
@@ -61,7 +60,8 @@ class Decision {
   bool faster(const std::string& kind) const;
   const std::vector<double>& brackets(const std::string& kind) const;
 
-  // The times and speed-ups by the first block and the cached readings, and evidence.KIND_unavailable.
+  // The times by the first block and the cached readings, speed-ups with the candidate charged with the slack as in a
+  // bracket, and evidence.KIND_unavailable.
   void write_times(Verdict& verdict) const;
   // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved,
   // KIND_missed.

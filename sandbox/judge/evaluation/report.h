@@ -31,8 +31,7 @@ struct ProfileFacts {
   std::string calls;       // the last line: launches, and how sure a time is
 };
 // Times of the candidate and its baselines, and where they stand against what the machine can move. `verdict` is ok and
-// has
-// times.
+// has times.
 std::string profile_text(const Verdict& verdict, const ProfileFacts& facts);
 
 }  // namespace khost::judge
