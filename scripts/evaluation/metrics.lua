@@ -50,7 +50,8 @@ function metrics.speedup(result, side)
     return positive(given, result.task .. ": speed-up over " .. side)
   end
   local own, base = result.times and result.times.candidate_s, result.times and result.times[side .. "_s"]
-  return own and base and positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
+  return own and base
+    and positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
 end
 
 local function geometric_mean(values)
