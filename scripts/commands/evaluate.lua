@@ -28,7 +28,8 @@ end
 local UNRESOLVED = {
   short_baseline = "a baseline is shorter than 20 times the clock's slack, so nothing is said about speed",
   no_baseline = "no baseline could be measured",
-  disturbed = "other programs had the kernel's core while it or a baseline was timed; ask again on a quiet machine",
+  disturbed = "other programs had the kernel's core while it or a baseline was timed;"
+    .. " ask again when the machine is quiet",
   constant_task = "the task's inputs and weights contain nothing random, so an answer can be replayed",
 }
 

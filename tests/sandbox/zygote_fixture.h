@@ -19,8 +19,7 @@ inline std::unique_ptr<judge::Zygote> zygote_for_tests(const std::string& name, 
     skip("needs KHOST_PYTHON");
     return nullptr;
   }
-  Result<std::unique_ptr<judge::Zygote>> zygote =
-      judge::Zygote::start({python, KHOST_SOURCE_DIR}, name, serves);
+  Result<std::unique_ptr<judge::Zygote>> zygote = judge::Zygote::start({python, KHOST_SOURCE_DIR}, name, serves);
   REQUIRE_MESSAGE(zygote, zygote.failure().message);
   return std::move(*zygote);
 }

@@ -171,7 +171,7 @@ class Evaluation {
   double longest_call_s_ = 0;     // of the verification, by the host's clock
   std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
-  bool too_busy_ = false;  // the last block of the candidate
+  bool too_busy_ = false;             // the last block of the candidate
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   Json kernels_;                      // of a profile, for readers
   std::string kernels_text_;

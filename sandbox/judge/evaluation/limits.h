@@ -40,8 +40,8 @@ inline constexpr double kProfiledSetUpTimeout_s = 30, kCeilingsTimeout_s = 60;
 inline constexpr double kReferenceTimeout_s = 60;
 
 // The clock.
-inline constexpr int kCalibrationCalls = 40;    // of a subject that does nothing
-inline constexpr int kFewestCleanReplies = 5;   // of these, where no window of a busy machine was clean
+inline constexpr int kCalibrationCalls = 40;   // of a subject that does nothing
+inline constexpr int kFewestCleanReplies = 5;  // of these, where no window of a busy machine was clean
 // A block that is not steady (statistics.h) is taken again, so often at most; then nothing is said about speed, and
 // nothing is kept.
 inline constexpr int kMostRepeats = 3;
