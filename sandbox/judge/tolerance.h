@@ -36,7 +36,7 @@ struct Tolerance {
   double ulps = 0;
   double atol = 0, rtol = 0;
   double share = 0;  // of an output's elements that may lie beyond
-  float bounds[kOctaves] = {};
+  double bounds[kOctaves] = {};  // float64 outputs have bounds below what float32 holds
 
   static Tolerance flat(double atol, double rtol) {
     Tolerance result;
@@ -93,7 +93,7 @@ KHOST_HOST_DEVICE inline double allowed(const Tolerance& tolerance, double expec
     case Tolerance::Rule::exact:
       return 0;
     case Tolerance::Rule::table:
-      return tolerance.ulps * ulp(expected, format) + static_cast<double>(tolerance.bounds[octave(expected)]);
+      return tolerance.ulps * ulp(expected, format) + tolerance.bounds[octave(expected)];
     case Tolerance::Rule::flat:
       return tolerance.atol + tolerance.rtol * fabs(expected);
   }

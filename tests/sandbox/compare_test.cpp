@@ -31,7 +31,7 @@ Manifest one_tensor(const char* dtype, std::vector<std::int64_t> size, std::vect
 }
 
 // The rule of the table with the same bound everywhere.
-Tolerance table(double ulps, float bound) {
+Tolerance table(double ulps, double bound) {
   Tolerance result;
   result.rule = Tolerance::Rule::table;
   result.ulps = ulps;
@@ -125,6 +125,12 @@ TEST_CASE("so many ulps are right and one more is not, in every format") {
   CHECK(compare_values<std::uint16_t>("bfloat16", {0x3fef}, {0x3fed}, one));
 }
 
+TEST_CASE("a bound of float64 may be smaller than any float32") {
+  const Tolerance tolerance = table(0, 1e-54);
+  CHECK_FALSE(compare_values<double>("float64", {1.0000000000000002e-39}, {1e-39}, tolerance));
+  CHECK(compare_values<double>("float64", {1.1e-39}, {1e-39}, tolerance));
+}
+
 TEST_CASE("the comparison of whole outputs decides as the rule does, element by element") {
   std::uint64_t state = 7;
   const auto draw = [&] {
@@ -132,7 +138,7 @@ TEST_CASE("the comparison of whole outputs decides as the rule does, element by 
     return static_cast<std::uint32_t>(state >> 32);
   };
   Tolerance tolerance = table(2, 0);
-  for (float& bound : tolerance.bounds) {
+  for (double& bound : tolerance.bounds) {
     bound = std::ldexp(1.0f, static_cast<int>(draw() % 40) - 30);
   }
   int right = 0;

@@ -133,11 +133,11 @@ TEST_CASE("what the reference measured becomes a tolerance for each output and k
       outputs_of(2));
   REQUIRE_MESSAGE(measured, measured.failure().message);
   Set set;
-  CHECK(measured->tolerances.of(set)[0].bounds[127] == 1e-3f);
+  CHECK(measured->tolerances.of(set)[0].bounds[127] == 1e-3);
   CHECK(measured->tolerances.of(set)[1].rule == Tolerance::Rule::exact);
   CHECK(measured->tolerances.of(set)[1].beyond(1000) == 5);
   set.planted = true;
-  CHECK(measured->tolerances.of(set)[0].bounds[127] == 2e-3f);
+  CHECK(measured->tolerances.of(set)[0].bounds[127] == 2e-3);
   CHECK(measured->plants());
   CHECK(measured->evidence["planted"][0]["k"] == 64);
   CHECK_FALSE(measured->evidence["planted"][0].contains("bounds"));
