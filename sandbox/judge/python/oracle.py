@@ -11,12 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from manifest import leaves, with_tensors
-from planting import integral
+from planting import LOOKED_AT, SMALLEST, integral
 from task_file import call, fresh, state_of
 
 NARROW = {dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
                               getattr(torch, "float8_e5m2", None)) if dtype is not None}
 COMPLEX = {torch.complex64, torch.complex32}
+REPEATED = 16  # times that a value is found on average in a tensor that is not moved
+WIDE = (torch.float32, torch.float64)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
 
 
@@ -101,25 +103,46 @@ def move_state(model, original, move):
             tensor.data.copy_(move(tensor.data, own[name].data))
 
 
+def few_values(tensor):
+    """Whether a float32 or float64 tensor repeats a few values (k / 255, tenths, halves): what they are is the task's
+    choice, and a jump at one of them is no rounding's. Half types repeat all they have and are moved."""
+    if tensor.dtype not in WIDE:
+        return False
+    head = tensor.reshape(-1)[:LOOKED_AT]
+    return head.numel() >= SMALLEST and head.unique().numel() * REPEATED <= head.numel()
+
+
+def held(tensor):
+    """Whether a tensor is not moved: whole numbers (labels, masks), and a few values over and over."""
+    return tensor.numel() == 0 or integral(tensor) or few_values(tensor)
+
+
 class Scattered:
-    """x (1 + u xi) with xi of 1 and -1, drawn once per element; within the tensor's own range, so that a probability
-    stays one."""
+    """x (1 + u xi) with xi of 1 and -1; within the tensor's own range, so that a probability stays one. Of half types xi is
+    drawn once per value, so that equal elements stay equal: they have many, and which of them comes first is no matter of
+    rounding. Of others it is drawn per element: their few equal elements are what a sort leaves open."""
 
     def __init__(self, u, seed):
         self.u, self.seed, self.generators = u, seed, {}
 
     def signs(self, tensor):
-        device = str(tensor.device)
-        if device not in self.generators:
-            self.generators[device] = torch.Generator(device=tensor.device).manual_seed(self.seed)
-        drawn = torch.randint(0, 2, tensor.shape, dtype=torch.int8, generator=self.generators[device],
-                              device=tensor.device)
-        return drawn.mul_(2).sub_(1)
+        """1 or -1 for each element: drawn, or, of half types, a mix of the bits of its value and of the seed."""
+        if tensor.dtype in WIDE:
+            device = str(tensor.device)
+            if device not in self.generators:
+                self.generators[device] = torch.Generator(device=tensor.device).manual_seed(self.seed)
+            drawn = torch.randint(0, 2, tensor.shape, dtype=torch.int8, generator=self.generators[device],
+                                  device=tensor.device)
+            return drawn.mul_(2).sub_(1)
+        mixed = tensor.double().contiguous().view(torch.int64) ^ self.seed
+        for shift, factor in ((32, -0x61C8864680B583EB), (29, -0x40A7B892E31B1A47), (32, 1)):
+            mixed = (mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))) * factor
+        return mixed.bitwise_and_(1).mul_(2).sub_(1).to(torch.int8)
 
     def __call__(self, wide, own):
-        if own.numel() == 0 or integral(own):
+        if held(own):
             return wide
-        return within(self.signs(wide).double().mul_(self.u).add_(1).mul_(wide), wide)
+        return within(self.signs(own).double().mul_(self.u).add_(1).mul_(wide), wide)
 
 
 class Coherent:
@@ -129,7 +152,7 @@ class Coherent:
         self.u = u
 
     def __call__(self, wide, own):
-        return wide if own.numel() == 0 or integral(own) else within(wide * (1 + self.u), wide)
+        return wide if held(own) else within(wide * (1 + self.u), wide)
 
 
 class Stepped:
@@ -139,7 +162,7 @@ class Stepped:
         self.signs = Scattered(0.0, seed).signs if seed is not None else None
 
     def __call__(self, mine, own):
-        if own.numel() == 0 or integral(own):
+        if held(own):
             return mine
         if own.dtype in (torch.float32, torch.float64):
             up = torch.full_like(mine, float("inf"))

@@ -28,6 +28,7 @@ FEWEST_SHARED = 256  # elements of an output in which single ones may be beyond
 TIES = 4             # elements that a share above 0 grants beside itself
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02
+SCARCE = 0.005      # more than this share of integers changed by many roundings says nothing of single ties
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
 PIECE = 1 << 22      # elements whose octaves are found at once
 LOOKED_AT = 1 << 19  # elements of an output whose errors are looked at, at most
@@ -242,7 +243,10 @@ class ExactMeasure:
     def share(self):
         if not self.elements:
             return 0.0
-        return min(max(SHARE * self.differ, self.differ_wide) / self.elements, MOST_SHARE)
+        wide = self.differ_wide / self.elements
+        near = SHARE * self.differ / self.elements
+        # Where many roundings change more than any share grants, as in a sort, they say nothing of single ties.
+        return min(near if wide > SCARCE else max(near, wide), MOST_SHARE)
 
 
 def measure_of(expected, terms=1):
