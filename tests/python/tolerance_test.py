@@ -13,9 +13,10 @@ import torch  # noqa: E402
 
 from calibration import Calibration  # noqa: E402
 from manifest import leaves  # noqa: E402
-from oracle import Scattered  # noqa: E402
+from oracle import Scattered, run  # noqa: E402
 from planting import add_outliers, plant  # noqa: E402
 from reference import Session  # noqa: E402
+from sums import Sums  # noqa: E402
 from task_file import Task  # noqa: E402
 from tolerance import allowed, octaves, ulp_of_octaves  # noqa: E402
 
@@ -140,6 +141,33 @@ class Elements(unittest.TestCase):
         self.assertLess(entry["share"], 0.01)
         self.refused(c, lambda x: [torch.zeros_like(x)], 100000)
         self.assertEqual(c.wrong(lambda x: [torch.round(torch.softmax(x.double(), -1) * 1000) / 1000]), [0])
+
+
+class LongSums(unittest.TestCase):
+    """One float32 accumulator is honest; a half type is not."""
+
+    def accepted(self, forward, inputs):
+        c = Calibrated(forward, inputs)
+        self.assertEqual(c.answer["uninformative"], "")
+        entry, sample = c.answer["kinds"]["drawn"][0], c.calibration.sample()
+        mode = Sums()
+        got = run(sample.model, sample.values, mode)[0]
+        self.assertTrue(mode.used)
+        self.assertEqual(beyond(entry, got, sample.expected[0]), 0)
+        for dtype in (torch.bfloat16, torch.float16):
+            self.assertGreater(beyond(entry, sample.expected[0].to(dtype), sample.expected[0]), 1000)
+
+    def test_cumsum_of_one_sign(self):
+        self.accepted("torch.cumsum(x, dim=1)", "torch.rand(8, 16384)")
+
+    def test_norms_of_one_sign(self):
+        self.accepted("F.layer_norm(x, x.shape[-1:])", "torch.rand(4, 65536)")
+        self.accepted("F.instance_norm(x)", "torch.rand(1, 4, 256, 256)")
+        self.accepted("F.batch_norm(x, None, None, training=True)", "torch.rand(4, 4, 128, 128)")
+
+    def test_an_element_across_a_jump_says_nothing_of_long_sums(self):
+        c = Calibrated("torch.round(x.cumsum(1).sin() * 8)", "torch.rand(64, 2048)")
+        self.assertLess(max(c.answer["kinds"]["drawn"][0]["bounds"][:131]), 0.01)
 
 
 class Ties(unittest.TestCase):

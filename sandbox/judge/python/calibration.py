@@ -15,6 +15,7 @@ from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from planting import NOWHERE, plant, reason_against
 from room import wants_room
+from sums import Sums
 from task_file import fresh, seed_all, state_of
 from task_inspection import check_value
 from tolerance import ONE_BIN, PLANTED_STEPS, STEPS, FloatMeasure, Rule, measure_of
@@ -152,6 +153,10 @@ class Calibration:
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
                             None if wide is None else wide[place])
+            sequential = self.sequential(sample) if kind == "drawn" else None
+            for place, measure in enumerate(measures if sequential else ()):
+                if isinstance(measure, FloatMeasure):
+                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place])
             if number == 0:
                 self.exact[kind] = exact
         return measures
@@ -189,6 +194,16 @@ class Calibration:
             except Exception:
                 continue
         return None, moved, None
+
+    @staticmethod
+    def sequential(sample):
+        """The outputs with every sum in one float32 accumulator; None where there is no such sum."""
+        mode = Sums()
+        try:
+            outputs = run(sample.model, sample.values, mode)
+        except Exception:  # an operator was called in a way that the mode does not know
+            return None
+        return outputs if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else None
 
     def attempt(self, sample, move):
         try:

@@ -23,6 +23,8 @@ STEPS = {"full": (64, 32, 16, 8), "reduced": (4, 2)}
 # is no fault of a kernel; how close it must come is what drawn sets say.
 PLANTED_STEPS = {"full": (4096, 1024, 256, 64, 32, 16, 8), "reduced": (16, 4, 2)}
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
+SEQUENTIAL = 1 / 16   # of the error of sums in one accumulator is an octave's at least, ...
+MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
 FEWEST_SHARED = 256  # elements of an output in which single ones may be beyond
 TIES = 4             # elements that a share above 0 grants beside itself
@@ -128,6 +130,7 @@ class FloatMeasure:
         """`terms`: elements of float inputs for each element of the output."""
         self.dtype, self.ulps, self.terms = dtype, ULPS.get(dtype, 1.0), min(terms, MOST_TERMS)
         self.every, self.own, self.moved, self.wide = Histogram(), Histogram(), Histogram(), None
+        self.long = None  # of sums in one accumulator
         self.elements, self.relative, self.floor = 0, 0.0, 0.0
 
     def add(self, expected, exact, moved, wide=None):
@@ -165,6 +168,24 @@ class FloatMeasure:
             held = torch.isfinite(far)
             self.wide.add(octave[held], far[held])
 
+    def add_sequential(self, expected, sequential, exact=None):
+        """What sums in one float32 accumulator are off by, a part of it. Elements that are off by far more have been taken
+        across a jump, or are of a reduced reference: they say nothing of the others."""
+        if self.dtype != torch.float32:
+            return
+        where = places(expected)
+        narrow = expected.reshape(-1)[where]
+        double = narrow.double() if exact is None else exact.reshape(-1)[where].double()
+        error, size = (sequential.reshape(-1)[where].double() - double).abs() * SEQUENTIAL, double.abs()
+        held = torch.isfinite(error) & torch.isfinite(narrow)
+        error, size, octave = error[held], size[held], octaves(narrow)[held]
+        if not error.numel():
+            return
+        error = torch.where(error <= MOST_LOST * size.clamp(min=float(size.mean())), error, 0.0)
+        self.long = self.long or Histogram()
+        self.long.add(octave, error)
+        self.relative = max(self.relative, float(torch.where(size > 0, error / size, 0.0).max()))
+
     def precision(self):
         """`reduced` where the reference's own error is far larger than what rounded inputs explain."""
         (own, sizes), (moved, _) = self.own.quantiles(), self.moved.quantiles()
@@ -183,6 +204,8 @@ class FloatMeasure:
 
     def measured(self):
         q, sizes = self.every.quantiles()
+        if self.long is not None:
+            q = torch.maximum(q, self.long.quantiles()[0])
         if self.elements < ONE_BIN:
             table = torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
             if self.elements >= RELATIVE and math.isfinite(self.relative):
