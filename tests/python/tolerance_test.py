@@ -13,7 +13,7 @@ import torch  # noqa: E402
 
 from calibration import Calibration  # noqa: E402
 from manifest import leaves  # noqa: E402
-from oracle import Scattered, run  # noqa: E402
+from oracle import Scattered, run, run_in_double  # noqa: E402
 from planting import add_outliers, plant  # noqa: E402
 from reference import Session  # noqa: E402
 from sums import Sums  # noqa: E402
@@ -168,6 +168,24 @@ class LongSums(unittest.TestCase):
     def test_an_element_across_a_jump_says_nothing_of_long_sums(self):
         c = Calibrated("torch.round(x.cumsum(1).sin() * 8)", "torch.rand(64, 2048)")
         self.assertLess(max(c.answer["kinds"]["drawn"][0]["bounds"][:131]), 0.01)
+
+
+class HalfTypes(unittest.TestCase):
+    FOURIER = "torch.cat([torch.sin(6.2831853 * x @ self.b), torch.cos(6.2831853 * x @ self.b)], -1)"
+
+    def test_a_result_in_bfloat16_lowers_the_bound(self):
+        c = Calibrated(self.FOURIER, "torch.rand(2048, 3)", init="self.b = nn.Parameter(torch.randn(3, 64) * 100)")
+        self.assertEqual(c.answer["uninformative"], "")
+        self.assertEqual(c.answer["bank"]["rounded_to_bfloat16"], "drawn")
+        sample = c.calibration.sample()
+        entry = c.answer["kinds"]["drawn"][0]
+        self.assertGreater(beyond(entry, sample.expected[0].bfloat16(), sample.expected[0]), 100)
+        self.assertEqual(beyond(entry, run_in_double(sample.model, sample.values)[0], sample.expected[0]), 0)
+
+    def test_numbers_that_a_half_type_holds_are_no_fault(self):
+        c = Calibrated("torch.sign(x) * 0.5", "torch.randn(64, 512)")
+        self.assertEqual(c.answer["uninformative"], "")
+        self.assertIn("rounded_to_bfloat16", c.answer["unobservable"])
 
 
 class Ties(unittest.TestCase):

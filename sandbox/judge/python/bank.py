@@ -4,6 +4,7 @@ bound is tightened until each is refused, and a task where that does not help is
 Each answer is made from what a lazy candidate could know: this call's inputs, and inputs and outputs of earlier calls; or
 from this call's output with a part of it left out. One list serves the judge and the check of suites."""
 
+import itertools
 import math
 
 import torch
@@ -25,6 +26,8 @@ OUTLIERS_SHARE = 1e-5  # the same, of outliers that are ignored: few elements ha
 
 
 OUTLIERS = "outliers_ignored"
+ROUNDED = "rounded_to_"  # answers in a precision that the reference does not have: they lower K, and say nothing of work
+ROUNDED_SHARE = 1e-3  # of the elements that must show it: a part of the work in a half type is less than all of it
 WHOLE = ("pass_through", "affine", "sub_sample", "truncated")
 
 
@@ -287,6 +290,15 @@ def answers(sample, earlier, exact=None, constant=False):
     yield from operators(sample)
 
 
+def rounded(sample, rules):
+    """This output in a half type; nothing of outputs that are in one, or whose reference computes in one."""
+    for dtype in (torch.bfloat16, torch.float16):
+        outputs = [x.to(dtype) if not rule.exact and rule.precision == "full" and x.dtype in (torch.float32, torch.float64)
+                   else None for rule, x in zip(rules, sample.expected)]
+        if any(x is not None for x in outputs):
+            yield Answer(ROUNDED + str(dtype).removeprefix("torch."), outputs, True)
+
+
 class Verdicts:
     """What became of every answer on every output, over samples of one kind: an answer must pass on all of them."""
 
@@ -303,7 +315,7 @@ class Verdicts:
     def try_on(self, sample, earlier, exact, constant):
         """All answers on one sample."""
         probes = [rule.probe(x) if x.numel() else None for rule, x in zip(self.rules, sample.expected)]
-        for answer in answers(sample, earlier, exact, constant):
+        for answer in itertools.chain(answers(sample, earlier, exact, constant), rounded(sample, self.rules)):
             for place, (probe, got) in enumerate(zip(probes, answer.outputs)):
                 got = None if got is None or probe is None else probe.taken(got)
                 if got is not None:
@@ -314,7 +326,10 @@ class Verdicts:
         if not answer.always and (answer.name.startswith("affine") or probe.moved_share(got, MOVED) < answer.least):
             return
         self.moving.add(answer.name)
-        refusals, before = probe.refusals(got), self.refused[place].get(answer.name)
+        refusals = probe.refusals(got, ROUNDED_SHARE if answer.name.startswith(ROUNDED) else 0)
+        if not refusals[-1] and answer.name.startswith(ROUNDED):
+            refusals = probe.refusals(got)
+        before = self.refused[place].get(answer.name)
         self.refused[place][answer.name] = [a or b for a, b in zip(refusals, before)] if before else refusals
 
     def choose(self, place, refused_elsewhere=()):

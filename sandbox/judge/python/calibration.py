@@ -257,8 +257,8 @@ class Calibration:
                 kinds = [kind for kind, v in self.verdicts.items() if any(v.refuses(p, name) for p in places)]
                 if kinds:
                     refused_by[label] = kinds[0]
-                elif steady[place] and not all(steady) or name == bank.OUTLIERS:
-                    idle.add(label)  # this output is the same in every set, or outliers do not show in it
+                elif steady[place] and not all(steady) or name.startswith((bank.OUTLIERS, bank.ROUNDED)):
+                    idle.add(label)  # the output is the same in every set, or shows neither outliers nor rounding
                 else:
                     passing.append(label)
         for verdicts in self.verdicts.values():

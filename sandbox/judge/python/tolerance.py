@@ -352,15 +352,16 @@ class Probe:
         bounds = self.rule.bounds_of(k).to(got.device)[self.octave]
         return differ & ~(((got.double() - self.doubled).abs() <= bounds) & self.finite)
 
-    def refusals(self, answer):
-        """For each K of the rule, whether the elements are refused. What the widest bound refuses, all others do."""
+    def refusals(self, answer, least=0):
+        """For each K of the rule, whether the elements are refused, by a share `least` of them more than need be. What the
+        widest bound refuses, all others do."""
         steps, count = self.rule.steps, self.where.numel()
         found = []
         for k, share in zip(steps, self.rule.shares):
             if self.rule.exact and found or any(found) and share <= self.rule.shares[len(found) - 1]:
                 found.append(found[-1])
             else:
-                found.append(int(self.beyond(answer, k).sum()) > allowed(share, count))
+                found.append(int(self.beyond(answer, k).sum()) > allowed(share + least, count))
         return found
 
     def moved_share(self, answer, times):
