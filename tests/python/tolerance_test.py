@@ -262,6 +262,19 @@ class Planting(unittest.TestCase):
         self.assertEqual(int(torch.tril(left, -1).count_nonzero()), 0)
         self.assertGreater(float(left.abs().max()), 6)
 
+    def test_the_last_place_of_an_axis_has_an_outlier(self):
+        c = Calibrated("torch.amax(x, dim=1)", "torch.randn(16, 4099)")
+        for _ in range(5):
+            self.assertGreater(c.wrong(lambda x: [x[:, :4096].amax(1)], "planted")[0], 0)
+        for shape in ((1000007,), (64,), (3, 5, 7000)):
+            tensor = torch.randn(*shape)
+            before = tensor.clone()
+            self.assertEqual(add_outliers(tensor, torch.Generator().manual_seed(4)), "")
+            self.assertTrue(bool((tensor[..., -1] != before[..., -1]).any()))
+        turned = torch.randn(300, 200).t()
+        add_outliers(turned, torch.Generator().manual_seed(4))
+        self.assertGreater(float(turned[:, -1].max()), 5)
+
     def test_structure_is_left_alone(self):
         square = torch.randn(64, 64)
         for tensor in (torch.rand(64, 64), torch.randint(0, 100, (4096,)).float(), torch.randn(4096).sort().values,

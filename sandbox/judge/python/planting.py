@@ -1,5 +1,5 @@
-"""Planted sets: a few elements of float inputs stand far beyond the others, at random places, so that an answer must be
-right there too. Planting keeps what a task may count on: a tensor whose values have structure is left alone, exact zeros
+"""Planted sets: a few elements of float inputs stand far beyond the others, at random places and at
+the ends of axes, so that an answer must be right there too. Planting keeps what a task may count on: a tensor whose values have structure is left alone, exact zeros
 stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
 
 import math
@@ -83,6 +83,18 @@ def unit_rows(tensor):
     return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
 
 
+def at_the_ends(tensor, generator):
+    """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either): in the last place of the last
+    axis, in the last place of any axis, in the first place of the last one; elsewhere in the tensor at random."""
+    def place(axis, last):
+        index = [int(torch.randint(n, (1,), generator=generator)) for n in tensor.shape]
+        index[axis] = tensor.shape[axis] - 1 if last else 0
+        return sum(i * stride for i, stride in zip(index, tensor.stride()))
+
+    axis = int(torch.randint(tensor.dim(), (1,), generator=generator))
+    return [(place(-1, True), 1 if tensor.numel() * OUTLIERS >= 2 else 0), (place(axis, True), 0), (place(-1, False), 0)]
+
+
 def add_outliers(tensor, generator=None, bold=False):
     """Plants in one tensor; returns why not, or "". The places come from a generator of their own: a task may have
     seeded torch's."""
@@ -93,9 +105,16 @@ def add_outliers(tensor, generator=None, bold=False):
         return why
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
     count = max(1, int(OUTLIERS * flat.numel()))
-    where = torch.randint(flat.numel(), (count,), generator=generator).to(flat.device)
+    where = torch.randint(flat.numel(), (count,), generator=generator)
     sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
-    factor = (sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))).to(flat.device)
+    ends = at_the_ends(tensor, generator)[:count]  # where a kernel that forgets the rest of an axis does not look
+    for number, (place, up) in enumerate(ends):
+        if place not in where[:number]:
+            where[number], sign[number] = place, up or sign[number]
+    factor = sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))
+    factor[0] = 6 * sign[0]  # none in its row is larger, so that a maximum shows it
+    factor = factor.to(flat.device)
+    where = where.to(flat.device)
     finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
     scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1e-3)
     most = torch.finfo(tensor.dtype).max / 16
