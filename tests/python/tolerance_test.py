@@ -170,6 +170,26 @@ class LongSums(unittest.TestCase):
         self.assertLess(max(c.answer["kinds"]["drawn"][0]["bounds"][:131]), 0.01)
 
 
+class FewElements(unittest.TestCase):
+    def test_a_larger_element_than_was_measured_keeps_its_relative_bound(self):
+        c = Calibrated("torch.exp(x @ self.w)", "torch.randn(64, 128)", init="self.w = nn.Parameter(torch.randn(128))")
+        self.assertEqual(c.answer["uninformative"], "")
+        for _ in range(20):
+            sample = c.calibration.sample()
+            exact = run_in_double(sample.model, sample.values)[0]
+            self.assertEqual(beyond(c.answer["kinds"]["drawn"][0], exact, sample.expected[0]), 0)
+
+    def test_cancelled_differences_are_pooled_with_zeros(self):
+        c = Calibrated("((x * x).sum(1)[:, None] + (x * x).sum(1)[None] - 2 * x @ x.t()).clamp(min=0).sqrt()",
+                       "torch.randn(48, 32)")
+        self.assertEqual(c.answer["uninformative"], "")
+        for _ in range(10):
+            sample = c.calibration.sample()
+            got = run(sample.model, sample.values, Sums())[0]
+            self.assertEqual(beyond(c.answer["kinds"]["drawn"][0], got, sample.expected[0]), 0)
+            self.assertGreater(beyond(c.answer["kinds"]["drawn"][0], got.half(), sample.expected[0]), 1000)
+
+
 class HalfTypes(unittest.TestCase):
     FOURIER = "torch.cat([torch.sin(6.2831853 * x @ self.b), torch.cos(6.2831853 * x @ self.b)], -1)"
 

@@ -1,6 +1,6 @@
-"""Planted sets: a few elements of float inputs stand far beyond the others, at random places and at
-the ends of axes, so that an answer must be right there too. Planting keeps what a task may count on: a tensor whose values have structure is left alone, exact zeros
-stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
+"""Planted sets: a few elements of float inputs stand far beyond the others, at random places and at the ends of axes, so
+that an answer must be right there too. Planting keeps what a task may count on: a tensor whose values have structure is
+left alone, exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
 
 import math
 

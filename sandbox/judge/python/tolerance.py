@@ -208,6 +208,9 @@ class FloatMeasure:
             q = torch.maximum(q, self.long.quantiles()[0])
         if self.elements < ONE_BIN:
             table = torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
+            # Larger elements than were measured may be off by more, as a part of their size.
+            above = torch.arange(OCTAVES).double() - float(torch.nonzero(sizes).max() if int(sizes.sum()) else OCTAVES)
+            table *= torch.exp2(above.clamp(min=0))
             if self.elements >= RELATIVE and math.isfinite(self.relative):
                 table = torch.minimum(table, self.relative * torch.exp2(torch.arange(OCTAVES).double() - 126))
             return table
@@ -223,6 +226,11 @@ class FloatMeasure:
                 result[octave] = max(math.ldexp(float(q[nearest]), octave - nearest), float(q[octave]))
         # Exact zeros, and what float32 cannot tell from them, take the lowest full octave's absolute error.
         above = full[full > 0]
+        # Octaves below that one hold few elements each: what one of them shows may happen in all, and at zero.
+        if above.numel():
+            low = int(above[0])
+            pooled = torch.where((sizes[:low] > 0), q[:low], 0.0).max() if low > 1 and int(sizes[1:low].sum()) else 0.0
+            result[:low] = result[:low].clamp(min=float(pooled))
         if above.numel() and above[0] > 0 and sizes[0] > 0:
             result[0] = max(float(result[0]), float(q[int(above[0])]))
         return result
