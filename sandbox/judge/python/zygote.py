@@ -244,7 +244,7 @@ def child_computes():
 
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if (RECORDER or CANDIDATE) and os.getppid() != 1:
+    if RECORDER and os.getppid() != 1:
         raise RuntimeError("this zygote empties /tmp: it is started in a jail (zygote.cpp) and nowhere else")
     if "--compile" in sys.argv:
         warm_up_compiler()
@@ -282,7 +282,7 @@ def main():
         if not data:
             os._exit(0)
         forked += 1
-        if (RECORDER or CANDIDATE) and not living:
+        if RECORDER and not living:
             empty_folders()
         pid = os.fork()
         if pid == 0:
