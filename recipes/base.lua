@@ -9,7 +9,7 @@ local args = require "lib.args"
 local base = require "training.base"
 local config = require "khost.config"
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local log = require "khost.log"
 local runs = require "lib.runs"
 local sched = require "khost.sched"
@@ -69,7 +69,7 @@ local function run(list)
   if options.hash then
     return print_hash(c, all.machine)
   end
-  local judge, unavailable = judging.open { jobs = all.judge.jobs, tolerance = all.judge.tolerance }
+  local judge, unavailable = client.open(all, { target = "cpu" })
   if not judge then
     args.misuse(unavailable)
   end

@@ -6,7 +6,7 @@
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local profiler = require "khost.profiler"
 local verdicts = require "judge.verdict"
@@ -90,7 +90,7 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local process, unavailable = judge.open()
+  local process, unavailable = judge.open(nil, { target = "cuda" })
   if not process then args.misuse(unavailable) end
   local records = {}
   for _, entry in ipairs(fs.list(options.folder) or {}) do

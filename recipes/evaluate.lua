@@ -4,7 +4,8 @@
 
 local args = require "lib.args"
 local beneath = require "lib.beneath"
-local expert = require "policies.expert"
+local episode = require "agent.episode"
+local experts = require "policies.experts"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
 local load = require "suites.load"
@@ -12,11 +13,9 @@ local log = require "khost.log"
 local models = require "training.models"
 local named = require "policies.named"
 local pipeline = require "lib.pipeline"
-local play = require "training.play"
 local progress = require "khost.progress"
 local results = require "evaluation.results"
 local sched = require "khost.sched"
-local search = require "agent.search"
 local script = require "policies.script"
 local tables = require "evaluation.table"
 local tools = require "agent.tools"
@@ -89,8 +88,9 @@ end
 
 local function policy_of(run, spec, options)
   local kind, rest = spec:match("^(%w+):(.+)$")
-  if kind == "expert" and expert.VARIANTS[rest] then
-    return script.expert(rest)
+  local target = run.config.machine.target
+  if kind == "expert" and experts.has(target, rest) then
+    return script.expert(rest, target)
   elseif kind == "local" then
     return models.policy(run, models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest))), spec)
   end
@@ -100,32 +100,16 @@ local function policy_of(run, spec, options)
     if not policy then
       args.misuse("--policy " .. message)
     end
-    policy.calls_tools = true
     return policy
   end
   args.misuse(("--policy %s: expert:%s, local:DIR or endpoint:URL expected"):format(spec,
-    table.concat(expert.ORDER, "|")))
+    table.concat(experts.of(target).ORDER, "|")))
 end
 
--- A trajectory with tools, as `khost optimize` plays it: one that the store has is not played again.
-local function with_tools(setting, task, index, options, known)
-  local store = setting.run.store
-  if known[index] then
-    return store:get("trajectories", known[index].id)
-  end
-  local skill = setting.run.config.machine.target == "cuda" and "cuda-kernel" or "cpp-kernel"
-  local record = search.episode({ run = store, judge = setting.run.judging, policy = setting.policy,
-    task = { id = task.id, name = task.name, source = task.source, graph = task.graph, skill = skill },
-    seconds = options.minutes * 60, turns = setting.turns, seed = setting.run.seed, say = function() end,
-    stage = setting.stage, step = setting.step }, index)
-  assert(store:append("trajectories", record))
-  return record
-end
-
-local function effort_of(episode)
-  local usage = episode.usage
-  return { tokens = usage and usage.prompt_tokens + usage.completion_tokens or episode.token_count,
-    turns = episode.turn_count, seconds = episode.seconds, cost = usage and usage.cost }
+local function effort_of(record)
+  local usage = record.usage
+  return { tokens = usage and usage.prompt_tokens + usage.completion_tokens or record.token_count,
+    turns = record.turn_count, seconds = record.seconds, cost = usage and usage.cost }
 end
 
 local function play_all(run, policy, tasks, options, step)
@@ -135,14 +119,17 @@ local function play_all(run, policy, tasks, options, step)
       jobs[#jobs + 1] = { task = task, sample = sample, index = #jobs + 1 }
     end
   end
-  local setting = { run = run, policy = policy, stage = "evaluate", step = step, turns = options.turns,
-    measure = not options.no_measure, reuse = false, pick = "best", answer_tokens = run.config.evaluate.answer_tokens }
+  -- Answers that are calls are as long as their model makes them, and their number counts from the seed alone.
+  local calls = not policy.format.answers_are_files
+  local setting = episode.of_run(run, { policy = policy, stage = "evaluate", step = step, turns = options.turns,
+    measure = not options.no_measure, reuse = false, pick = "best", whole = calls,
+    answer_tokens = not calls and run.config.evaluate.answer_tokens or nil,
+    seconds = calls and options.minutes * 60 or nil, draws = calls and ("%d optimize"):format(run.seed) or nil })
   local bar = progress.begin(policy.name, #jobs)
   local list = sched.map(jobs, function(job)
-    local episode = policy.calls_tools and with_tools(setting, job.task, job.index, options, known)
-      or play.kept(setting, job.task, job.index, known)
+    local record = episode.kept(setting, job.task, job.index, known)
     bar:add(1)
-    return results.of(job.task, job.sample, episode.verdict, effort_of(episode))
+    return results.of(job.task, job.sample, record.verdict, effort_of(record))
   end, { limit = run.config.machine.episodes, on_failure = "raise" })
   bar:finish()
   return list

@@ -10,7 +10,8 @@ local config = require "khost.config"
 local expert = require "policies.expert"
 local filter = require "synthesis.filter"
 local fs = require "khost.fs"
-local judge = require "khost.judge"
+local client = require "judge.client"
+local metrics = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local reload = require "khost.reload"
@@ -96,7 +97,7 @@ local function judge_all(run, process, tasks, c, schedule, hash)
       end
       bar:add(1)
     end
-    rows[#rows + 1] = score.row("expert, " .. variant, score.table1(verdicts))
+    rows[#rows + 1] = score.row("expert, " .. variant, metrics.table1(verdicts))
     seen[variant] = counts
   end
   bar:finish()
@@ -131,7 +132,7 @@ local function run(list)
       name = "expert", recipe = "recipes/expert.lua", preset = options.preset, seed = options.seed, config = c,
     }))
   end
-  local process, unavailable = judge.open { jobs = c.judge.jobs > 0 and c.judge.jobs or 2 }
+  local process, unavailable = client.open(c, { target = "cpu" })
   if not process then args.misuse(unavailable) end
 
   local finished = record:stage("synthesize")

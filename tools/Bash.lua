@@ -2,7 +2,7 @@
 
 local tools = require "agent.tools"
 
-local DEFAULT_MS = 120000
+local DEFAULT_S = 120
 local MOST_MS = 600000
 local OUTPUT_BYTES = 30000
 local LEAST_S = 1
@@ -47,7 +47,8 @@ local function run(context, arguments)
   if not shell then
     return nil, message, code
   end
-  local timeout_s = math.min(math.max(arguments.timeout or DEFAULT_MS, 1), MOST_MS) / 1000
+  local usual_s = context.shell_options and context.shell_options.timeout_s or DEFAULT_S
+  local timeout_s = math.min(math.max(arguments.timeout or usual_s * 1000, 1), MOST_MS) / 1000
   -- No command outlasts the time of the episode by much.
   timeout_s = math.min(timeout_s, math.max(context.left_s or timeout_s, LEAST_S))
   if arguments.run_in_background then

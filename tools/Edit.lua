@@ -6,27 +6,15 @@ local tools = require "agent.tools"
 local AROUND = 3
 
 local function run(context, arguments)
-  local path, why, label = files.target(context, arguments.file_path)
-  if not path then
-    return nil, why, label
-  end
-  local text, problem, reason = files.current(context, path)
-  if not text then
-    return nil, problem, reason
-  end
-  local changed, at, failed = files.replace(text, arguments.old_string, arguments.new_string,
-    arguments.replace_all)
-  if not changed then
-    return nil, ("/workspace/%s: %s"):format(path, at), failed
-  end
-  local saved, failure, code = files.save(context, path, changed)
-  if not saved then
-    return nil, failure, code
-  end
-  local lines = files.lines(changed)
-  local last = at + #files.lines(arguments.new_string) - 1
-  return ("changed /workspace/%s:\n%s"):format(path,
-    files.numbered(lines, at - AROUND, math.max(at, last) + AROUND))
+  return files.edit(context, arguments.file_path, function(text, path)
+    local changed, at, failed = files.replace(text, arguments.old_string, arguments.new_string, arguments.replace_all)
+    if not changed then
+      return nil, ("/workspace/%s: %s"):format(path, at), failed
+    end
+    local last = at + #files.lines(arguments.new_string) - 1
+    return changed, ("changed /workspace/%s:\n%s"):format(path,
+      files.numbered(files.lines(changed), at - AROUND, math.max(at, last) + AROUND))
+  end)
 end
 
 return tools.define {

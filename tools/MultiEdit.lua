@@ -3,46 +3,33 @@
 local files = require "agent.tool_files"
 local tools = require "agent.tools"
 
-local function start_text(context, path, edits)
-  if context.workspace:entry(path) then
-    return files.current(context, path)
-  end
-  if edits[1].old_string ~= "" then
-    return nil, ("/workspace/%s does not exist; an empty first old_string creates it"):format(path), "not_found"
-  end
-  return ""
-end
-
 local function run(context, arguments)
-  local path, why, label = files.target(context, arguments.file_path)
-  if not path then
-    return nil, why, label
-  end
   local edits = arguments.edits
-  if #edits == 0 then
-    return nil, "edits is empty", "no_change"
-  end
-  local text, problem, reason = start_text(context, path, edits)
-  if not text then
-    return nil, problem, reason
-  end
-  for i, edit in ipairs(edits) do
-    local changed, at, failed
-    if i == 1 and edit.old_string == "" and text == "" then
-      changed = edit.new_string
-    else
-      changed, at, failed = files.replace(text, edit.old_string, edit.new_string, edit.replace_all)
+  local function start_text(_, path)
+    if #edits == 0 then
+      return nil, "edits is empty", "no_change"
+    elseif context.workspace:entry(path) then
+      return files.current(context, path)
+    elseif edits[1].old_string ~= "" then
+      return nil, ("/workspace/%s does not exist; an empty first old_string creates it"):format(path), "not_found"
     end
-    if not changed then
-      return nil, ("/workspace/%s is unchanged, edit %d failed: %s"):format(path, i, at), failed
+    return ""
+  end
+  return files.edit(context, arguments.file_path, function(text, path)
+    for i, edit in ipairs(edits) do
+      local changed, at, failed
+      if i == 1 and edit.old_string == "" and text == "" then
+        changed = edit.new_string
+      else
+        changed, at, failed = files.replace(text, edit.old_string, edit.new_string, edit.replace_all)
+      end
+      if not changed then
+        return nil, ("/workspace/%s is unchanged, edit %d failed: %s"):format(path, i, at), failed
+      end
+      text = changed
     end
-    text = changed
-  end
-  local saved, failure, code = files.save(context, path, text)
-  if not saved then
-    return nil, failure, code
-  end
-  return ("changed /workspace/%s: %d edits"):format(path, #edits)
+    return text, ("changed /workspace/%s: %d edits"):format(path, #edits)
+  end, start_text)
 end
 
 return tools.define {

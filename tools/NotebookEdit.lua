@@ -89,28 +89,18 @@ local function is_notebook(value)
 end
 
 local function run(context, arguments)
-  local path, why, label = files.target(context, arguments.notebook_path)
-  if not path then
-    return nil, why, label
-  end
-  local text, problem, reason = files.current(context, path)
-  if not text then
-    return nil, problem, reason
-  end
-  local notebook = json.decode(text)
-  if not is_notebook(notebook) then
-    return nil, arguments.notebook_path .. " is not a notebook (JSON with cells)", "bad_notebook"
-  end
-  local id, failed, kind = change(notebook.cells, arguments)
-  if not id then
-    return nil, failed, kind
-  end
-  complete(notebook)
-  local saved, failure, code = files.save(context, path, json.encode(notebook) .. "\n")
-  if not saved then
-    return nil, failure, code
-  end
-  return ("%s: cell %s"):format(arguments.edit_mode or "replace", id)
+  return files.edit(context, arguments.notebook_path, function(text)
+    local notebook = json.decode(text)
+    if not is_notebook(notebook) then
+      return nil, arguments.notebook_path .. " is not a notebook (JSON with cells)", "bad_notebook"
+    end
+    local id, failed, kind = change(notebook.cells, arguments)
+    if not id then
+      return nil, failed, kind
+    end
+    complete(notebook)
+    return json.encode(notebook) .. "\n", ("%s: cell %s"):format(arguments.edit_mode or "replace", id)
+  end)
 end
 
 return tools.define {

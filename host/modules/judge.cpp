@@ -33,12 +33,10 @@ struct CandidateLimits {
   int memory_mb = 4096;
   int processes = 64;
   int tmp_mb = 256;
-  double command_s = 0;  // of an agent's commands; means nothing here
 };
 constexpr auto fields(Tag<CandidateLimits>) {
   using L = CandidateLimits;
-  return std::tuple(field("memory_mb", &L::memory_mb), field("processes", &L::processes), field("tmp_mb", &L::tmp_mb),
-                    field("command_s", &L::command_s));
+  return std::tuple(field("memory_mb", &L::memory_mb), field("processes", &L::processes), field("tmp_mb", &L::tmp_mb));
 }
 
 struct OpenOptions {

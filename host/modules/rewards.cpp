@@ -1,8 +1,7 @@
-// Lua face of host/rewards: curves, terms, schedules, group advantages, rubrics.
+// Lua face of host/rewards: curves, terms, schedules, rubrics.
 #include "host/log/log.h"
 #include "host/lua/bind.h"
 #include "host/modules/modules.h"
-#include "host/rewards/advantages.h"
 #include "host/rewards/curve.h"
 #include "host/rewards/schedule.h"
 
@@ -38,14 +37,6 @@ struct ScheduleOptions {
 constexpr auto fields(Tag<ScheduleOptions>) {
   return std::tuple(field("name", &ScheduleOptions::name), field("range", &ScheduleOptions::range),
                     field("clip", &ScheduleOptions::clip));
-}
-
-struct AdvantageNames {
-  std::string center = "mean";
-  std::string scale = "none";
-};
-constexpr auto fields(Tag<AdvantageNames>) {
-  return std::tuple(field("center", &AdvantageNames::center), field("scale", &AdvantageNames::scale));
 }
 
 // What an EpisodeRef points at here: a value on the Lua stack.
@@ -276,22 +267,6 @@ int compare(lua_State* L) {
   });
 }
 
-std::vector<double> advantages(std::vector<double> scores, AdvantageNames names) {
-  using Options = AdvantageOptions;
-  static const std::map<std::string, Options::Center> centers = {{"none", Options::Center::none},
-                                                                 {"mean", Options::Center::mean},
-                                                                 {"leave_one_out", Options::Center::leave_one_out}};
-  auto center = centers.find(names.center);
-  if (center == centers.end()) {
-    throw ArgError("center must be mean, leave_one_out or none, got '" + names.center + "'");
-  }
-  if (names.scale != "none" && names.scale != "std") {
-    throw ArgError("scale must be none or std, got '" + names.scale + "'");
-  }
-  return group_advantages(scores,
-                          {center->second, names.scale == "std" ? Options::Scale::deviation : Options::Scale::none});
-}
-
 // The reason for which the item on top of the stack is dropped; empty when it is kept.
 std::string drop_reason(lua_State* L) {
   const int item = lua_gettop(L);
@@ -392,9 +367,8 @@ void open_rewards(lua_State* L) {
   add_class<RewardSchedule>(
       L, {raw("score", score), def<weights>("weights"), def<scheme_name>("scheme"), def<counts>("counts")});
   lua_newtable(L);
-  add(L,
-      {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps), raw("term", term),
-       raw("schedule", schedule), raw("compare", compare), def<advantages>("advantages"), raw("filter", filter)});
+  add(L, {def<constant>("constant"), def<linear>("linear"), def<cosine>("cosine"), raw("steps", steps),
+          raw("term", term), raw("schedule", schedule), raw("compare", compare), raw("filter", filter)});
 }
 
 }  // namespace khost::modules

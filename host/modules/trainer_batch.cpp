@@ -102,6 +102,7 @@ struct AdvantageTable {
   std::optional<double> lambda_critic;
   double adaptive_alpha = 0;
   trainer::Whitening whiten = trainer::Whitening::full;
+  double whiten_floor = 0;
   std::string center = "mean";
   std::string scale = "none";
 };
@@ -109,7 +110,8 @@ constexpr auto fields(Tag<AdvantageTable>) {
   return std::tuple(field("source", &AdvantageTable::source), field("gamma", &AdvantageTable::gamma),
                     field("lambda", &AdvantageTable::lambda), field("lambda_critic", &AdvantageTable::lambda_critic),
                     field("adaptive_alpha", &AdvantageTable::adaptive_alpha), field("whiten", &AdvantageTable::whiten),
-                    field("center", &AdvantageTable::center), field("scale", &AdvantageTable::scale));
+                    field("whiten_floor", &AdvantageTable::whiten_floor), field("center", &AdvantageTable::center),
+                    field("scale", &AdvantageTable::scale));
 }
 
 struct SplitTable {
@@ -172,6 +174,7 @@ Result<trainer::Metrics> batch_advantages(BatchPtr batch, AdvantageTable table) 
   options.lambda_critic = table.lambda_critic;
   options.adaptive_alpha = table.adaptive_alpha;
   options.whiten = table.whiten;
+  options.whiten_floor = table.whiten_floor;
   Result<trainer::Metrics> filled = trainer::fill_advantages(*batch, options);
   return !filled && filled.failure().code == "bad_input" ? must(std::move(filled)) : filled;
 }

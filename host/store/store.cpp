@@ -99,7 +99,8 @@ Result<int64_t> Store::insert(const Kind& kind, Json record, const std::string& 
     names += column.name + ", ";
     marks += "?, ";
   }
-  auto statement = database_->prepare(verb + " INTO main." + kind.name + " (" + names + "data) VALUES (" + marks + "?)");
+  auto statement =
+      database_->prepare(verb + " INTO main." + kind.name + " (" + names + "data) VALUES (" + marks + "?)");
   if (!statement) {
     return statement.failure();
   }
@@ -116,6 +117,36 @@ Result<int64_t> Store::insert(const Kind& kind, Json record, const std::string& 
     return done.failure();
   }
   return database_->last_row();
+}
+
+// An episode whose verdict is void says nothing: it gives way to the one that is played again in its place.
+Status Store::drop_void(const Json& record) {
+  auto found = database_->prepare(
+      "SELECT t.id FROM main.trajectories t JOIN main.verdicts v ON v.trajectory = t.id "
+      "WHERE v.status = 'void' AND t.stage = ? AND t.step = ? AND t.idx = ?");
+  if (!found) {
+    return found.failure();
+  }
+  int parameter = 0;
+  for (const char* key : {"stage", "step", "index"}) {
+    found->bind(++parameter, record.value(key, Json()));
+  }
+  const auto row = found->step();
+  if (!row || !*row) {
+    return row ? ok() : Status(row.failure());
+  }
+  const Json id = found->value(0);
+  for (const char* rows : {"turns WHERE trajectory", "verdicts WHERE trajectory", "trajectories WHERE id"}) {
+    auto statement = database_->prepare(std::string("DELETE FROM main.") + rows + " = ?");
+    if (!statement) {
+      return statement.failure();
+    }
+    statement->bind(1, id);
+    if (auto done = statement->step(); !done) {
+      return done.failure();
+    }
+  }
+  return ok();
 }
 
 // The trajectory, its turns and its verdict: all or none.
@@ -140,6 +171,9 @@ Result<int64_t> Store::append_trajectory(Json record) {
     (void)rollback();
     return failure;
   };
+  if (auto dropped = drop_void(record); !dropped) {
+    return abandon(dropped.failure());
+  }
   auto id = insert(known_kind("trajectories"), record, "INSERT");
   if (!id) {
     return abandon(id.failure());

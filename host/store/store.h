@@ -82,6 +82,7 @@ class Store {
   Status require_open() const;
   Result<int64_t> insert(const Kind& kind, Json record, const std::string& verb);
   Result<int64_t> append_trajectory(Json record);
+  Status drop_void(const Json& record);
   Result<Json> rows(const Kind& kind, const StoreQuery& query, const std::string& extra_where, const Json& extra_value);
   Result<Json> run(const std::string& sql, const std::vector<Json>& parameters);
 

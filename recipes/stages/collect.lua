@@ -1,5 +1,6 @@
 -- Plays the agent with the single-turn policy and keeps the trajectories, for rejection fine-tuning and for the critic.
 
+local episode = require "agent.episode"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
 local ppo = require "training.ppo"
@@ -21,8 +22,8 @@ function stage.execute(run)
   local c = run.config.collect
   local actor = models.open(run, run:need("single_turn").actor)
   local hash = run.reward:at_step(stage.name, 1)
-  local setting = { run = run, policy = models.policy(run, actor, "single-turn"), stage = stage.name, step = 1,
-    turns = c.turns, answer_tokens = c.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
+  local setting = episode.of_run(run, { policy = models.policy(run, actor, "single-turn"), stage = stage.name, step = 1,
+    turns = c.turns, answer_tokens = c.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on })
   local episodes, facts = ppo.rollouts(setting, spread(run:training(), c.episodes), 1, run.config.machine.episodes)
   ppo.keep_metrics(run, stage.name, 1, facts, hash)
   local endings, rewards, tokens = {}, {}, 0

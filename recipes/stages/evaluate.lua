@@ -2,14 +2,14 @@
 -- tasks. Policies play under the agent loop and the best state of a trajectory counts (judged anew); pass rates of
 -- single answers stand beside it. Nothing that was judged in training is reused.
 
+local episode = require "agent.episode"
+local metrics = require "evaluation.metrics"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
-local play = require "training.play"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 local score = require "evaluation.score"
 local script = require "policies.script"
-local verdicts = require "judge.verdict"
 
 local stage = { name = "evaluate", summary = "tables on tasks that were never trained on" }
 
@@ -21,11 +21,11 @@ local function play_all(run, policy, tasks, o)
       jobs[#jobs + 1] = { task = task, index = #jobs + 1 }
     end
   end
-  local setting = { run = run, policy = policy, stage = o.stage, step = o.step, turns = o.turns, measure = o.measure,
-    answer_tokens = o.answer_tokens, reuse = false, pick = "best", salt = "evaluate" }
+  local setting = episode.of_run(run, { policy = policy, stage = o.stage, step = o.step, turns = o.turns,
+    measure = o.measure, answer_tokens = o.answer_tokens, reuse = false, pick = "best", salt = "evaluate" })
   local bar = progress.begin(("%s, %s"):format(policy.name, o.what), #jobs)
   local episodes = sched.map(jobs, function(job)
-    local record = play.kept(setting, job.task, job.index, known)
+    local record = episode.kept(setting, job.task, job.index, known)
     bar:add(1)
     return record
   end, { limit = run.config.machine.episodes, on_failure = "raise" })
@@ -33,24 +33,12 @@ local function play_all(run, policy, tasks, o)
   return episodes
 end
 
-local function pass_rate(episodes)
-  local right, count = 0, 0
-  for _, e in ipairs(episodes) do
-    if verdicts.counts(e.verdict) then
-      count, right = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0)
-    end
-  end
-  return count > 0 and right / count or 0, count
-end
-
 local function mean_reward(episodes)
-  local sum, count = 0, 0
+  local rewards = {}
   for _, e in ipairs(episodes) do
-    if e.reward then
-      sum, count = sum + e.reward, count + 1
-    end
+    rewards[#rewards + 1] = e.reward
   end
-  return count > 0 and sum / count or 0
+  return metrics.mean(rewards) or 0
 end
 
 local function verdicts_of(episodes)
@@ -62,7 +50,7 @@ local function verdicts_of(episodes)
 end
 
 local function policies_of(run)
-  local list = { { name = "expert", policy = script.expert("fast"), expert = true } }
+  local list = { { name = "expert", policy = script.expert(nil, run.config.machine.target), expert = true } }
   local trained = { { "base", run:need("base").folder }, { "single-turn", run:need("single_turn").actor },
     { "rft", run:need("rft").actor }, { "agentic", run:need("agentic").actor } }
   for _, entry in ipairs(trained) do
@@ -80,18 +68,18 @@ local function evaluate_policy(run, entry, step, result)
   local samples = entry.expert and 1 or ALL_TABLES[entry.name] and c.samples or c.samples_between
   local single = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step, turns = 1,
     samples = samples, measure = false, answer_tokens = c.answer_tokens, what = "held-out, single answers" })
-  local row = { name = entry.name, single = pass_rate(single), samples = #single }
+  local row = { name = entry.name, single = (metrics.pass_rate(verdicts_of(single))), samples = #single }
   if ALL_TABLES[entry.name] then
     if not entry.expert then
       local agent = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step + 1,
         turns = c.turns, samples = 1, measure = false, answer_tokens = c.answer_tokens, what = "held-out, agent loop" })
-      row.agent = pass_rate(agent)
+      row.agent = metrics.pass_rate(verdicts_of(agent))
     end
     local timed = play_all(run, policy, run:tasks("test"), { stage = "evaluate", step = step + 2,
       turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true,
       answer_tokens = c.answer_tokens, what = "test, timed" })
     row.reward = mean_reward(timed)
-    result.table1[#result.table1 + 1] = score.row(entry.name, score.table1(verdicts_of(timed)))
+    result.table1[#result.table1 + 1] = score.row(entry.name, metrics.table1(verdicts_of(timed)))
   end
   return row
 end

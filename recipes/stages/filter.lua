@@ -6,12 +6,14 @@
 -- compiled.
 
 local expert = require "policies.expert"
+local experts = require "policies.experts"
 local filter = require "synthesis.filter"
 local log = require "khost.log"
 local pipeline = require "lib.pipeline"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 local tables = require "evaluation.table"
+local template = require "lib.template"
 
 local ROOM = { 0, 1e6 }  -- any time will do for tasks that are not timed
 
@@ -33,7 +35,7 @@ local function decide(run, row)
     return false, "not_traceable", { error = why }
   end
   row.graph = graph
-  if not expert.answer(graph) then
+  if not experts.of(run.config.machine.target).answer(graph) then
     return false, "no_rule", facts
   end
   return true, "kept", facts
@@ -78,10 +80,20 @@ local function time_between(verdict)
   return middle and middle * ROOM_BETWEEN < eager / 1.05 and middle or nil
 end
 
+-- The expert's kernel of a variant, as a whole candidate for the run's target; nil where it writes none.
+local function written(run, task, variant)
+  local target = run.config.machine.target
+  local answer = experts.of(target).answer(task.graph, { variant = variant })
+  return answer and template.with(answer.files, template.skill(target))
+end
+
 -- The variants of the expert on one task, then its fast kernel repeated until it takes a time between compile's and
 -- eager's: reward -> what earned it.
 local function show_rewards(run, task, found)
   local function try(name, files)
+    if not files then
+      return nil
+    end
     local verdict = run.judging:verdict(task, files, { measure = true, reuse = true })
     local reward = run.reward:score({ verdict = verdict }, 0)
     if reward and not found[reward] then
@@ -90,13 +102,15 @@ local function show_rewards(run, task, found)
     end
     return reward and reward > 0 and verdict or nil
   end
-  local fast = try("fast", assert(expert.write(task.graph, "fast")))
-  for _, variant in ipairs { "split", "plain", "slow" } do
-    if not found[variant == "slow" and 1 or 3] then
-      try(variant, assert(expert.write(task.graph, variant)))
+  local order = experts.of(run.config.machine.target).ORDER
+  local fast = try(order[#order], written(run, task, order[#order]))
+  for index = #order - 1, 1, -1 do
+    if not found[index == 1 and 1 or 3] then
+      try(order[index], written(run, task, order[index]))
     end
   end
-  local middle = fast and not found[2] and time_between(fast)
+  -- Only the CPU's expert can repeat its work.
+  local middle = run.config.machine.target == "cpu" and fast and not found[2] and time_between(fast)
   if not middle or fast.times.candidate_s > middle then
     return
   end

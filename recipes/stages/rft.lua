@@ -3,12 +3,11 @@
 -- Departure from the paper: `rft.stages` may name single_turn too. Its answers are the policy's own and judged already,
 -- and on two cores every verdict counts.
 
+local episode = require "agent.episode"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
-local play = require "training.play"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
-local rubric = require "rubrics.trajectory"
 local tables = require "evaluation.table"
 local trainer = require "khost.trainer"
 
@@ -31,16 +30,16 @@ end
 
 -- Only answers that nothing was wrong with are imitated: what a wrong one was followed by may be worth learning, the
 -- wrong one is not. The paper trains on whole trajectories; `rft.answers = "all"` does.
-local function good_answers(episode)
+local function good_answers(one)
   local mask, turn, inside = {}, 0, false
-  for at, bit in ipairs(episode.mask) do
+  for at, bit in ipairs(one.mask) do
     turn = bit == 1 and not inside and turn + 1 or turn
     inside = bit == 1
-    local seen = episode.turns[turn]
+    local seen = one.turns[turn]
     mask[at] = inside and not (seen and (seen.status == "failed" or seen.status == "invalid")) and 1 or 0
   end
   local copy = {}
-  for name, value in pairs(episode) do
+  for name, value in pairs(one) do
     copy[name] = value
   end
   copy.mask = mask
@@ -53,8 +52,8 @@ local function train(run, actor, kept, c)
   local objective = trainer.rft { reduce = c.reduce }
   local bar = progress.begin("rft", c.epochs)
   if c.answers == "good" then
-    for index, episode in ipairs(kept) do
-      kept[index] = good_answers(episode)
+    for index, one in ipairs(kept) do
+      kept[index] = good_answers(one)
     end
   end
   local batch = trainer.pack(kept, { tokens = run.config.ppo.pack_tokens })
@@ -76,8 +75,9 @@ end
 function stage.execute(run)
   run:need("collect")
   local c = run.config.rft
+  local rubric = require("rubrics." .. (c.rubric or "trajectory"))
   local actor = models.open(run, run:need("single_turn").actor)
-  local episodes = play.of_stages(run, c.stages)
+  local episodes = episode.of_stages(run, c.stages)
   local kept, dropped, by_reason = rubric.filter(episodes)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then

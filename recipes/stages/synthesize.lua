@@ -1,5 +1,6 @@
--- Composes tasks for all sets: training and test (timed); drill, validation and held-out (verified only). A drill is
--- trained on too: it is small, so that its verdict costs a tenth of a timed one, and its rewards are -1 and 1.
+-- Composes tasks for all sets: training, test and validation_timed are timed; drill, validation and held-out are
+-- verified only. A drill is trained on too: it is small, so that its verdict costs a tenth of a timed one, and its
+-- rewards are -1 and 1.
 -- Training, validation and evaluation share no chain of operators.
 --
 -- Departures from the paper: operators come from a table instead of a crawl, composition is random instead of asked of
@@ -17,10 +18,11 @@ local SETS = {
   { split = "validation", set = "validation", timed = false },
   { split = "train", set = "train", timed = true },
   { split = "drill", set = "train", timed = false },
+  { split = "validation_timed", set = "validation", timed = true },  -- last: the other sets stay as they are without it
 }
 
 local function wanted(c, split)
-  return math.ceil(c[split] * c.spare)
+  return math.ceil((c[split] or 0) * c.spare)
 end
 
 -- Candidates of one set, no chain twice, none that another set of the same bucket has.

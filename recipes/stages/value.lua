@@ -3,9 +3,9 @@
 -- The explained variance is printed against Monte-Carlo returns, before and after, whatever it is:
 -- against lambda-returns a critic that knows nothing scores high.
 
+local episode = require "agent.episode"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
-local play = require "training.play"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local random = require "lib.random"
@@ -40,7 +40,7 @@ end
 function stage.execute(run)
   run:need("collect")
   local c, episodes = run.config.value, {}
-  for _, e in ipairs(play.of_stages(run, c.stages)) do
+  for _, e in ipairs(episode.of_stages(run, c.stages)) do
     if e.reward and e.tokens then
       episodes[#episodes + 1] = e
     end

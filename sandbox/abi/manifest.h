@@ -1,7 +1,7 @@
 // A manifest: how nested Python values lie in a region of shared memory. A region holds storages; the tree
-// has a leaf for every tensor, with the storage it views. The items of a tuple, a list and a dict are arrays, those of a
-// dict with their keys as "name", so that the order is the task's own. Manifests come from untrusted processes: parse()
-// checks every number against the storages, so that what passed can be indexed without further thought.
+// has a leaf for every tensor, with the storage it views. The items of a tuple, a list and a dict are arrays, those of
+// a dict with their keys as "name", so that the order is the task's own. Manifests come from untrusted processes:
+// parse() checks every number against the storages, so that what passed can be indexed without further thought.
 // Values; any thread.
 #pragma once
 
@@ -60,7 +60,8 @@ std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes);
 bool nested_at_most(std::string_view text, int depth);
 inline constexpr int kMostNesting = 200;
 
-// "x (size [512,768], stride [1,512]) is not contiguous" for each tensor that a kernel which reads it as dense misreads;
+// "x (size [512,768], stride [1,512]) is not contiguous" for each tensor that a kernel which reads it as dense
+// misreads;
 // empty when all are contiguous. For whoever is told that a kernel is wrong.
 std::string strides_note(const Manifest& manifest);
 

@@ -66,8 +66,14 @@ struct Plan {
 Result<std::uint64_t> scalar_bits(char type, const Json& value);
 
 // Whether outputs have the structure, dtypes and sizes of the reference's. Strides may differ, but no element
-// may share memory with another one. Dicts are equal in any order of their keys; afterwards `outputs` has them, and so its
-// tensors, in the order of `expected`.
+// may share memory with another one. Dicts are equal in any order of their keys; afterwards `outputs` has them, and so
+// its tensors, in the order of `expected`.
 Status match_outputs(Manifest& outputs, const Manifest& expected);
+
+// Whether outputs take little enough memory to be made by the judge, which is in no jail: at most twice what the
+// reference's outputs take, or kSpareOutputs more than they do, for results that are views of a buffer. Sizes in bytes;
+// code limit.
+inline constexpr std::size_t kSpareOutputs = std::size_t{2} << 20;
+Status bound_outputs(const Manifest& outputs, const Manifest& expected);
 
 }  // namespace khost::sandbox

@@ -53,7 +53,8 @@ const Json* item_named(const Json& items, const Json& name) {
   return found == items.end() ? nullptr : &*found;
 }
 
-// `node` with the items of its dicts in the order that `expected` has them; nothing where kinds, keys or numbers differ.
+// `node` with the items of its dicts in the order that `expected` has them; nothing where kinds, keys or numbers
+// differ.
 // Tuple and list count as one kind.
 std::optional<Json> arranged(const Json& node, const Json& expected) {
   const auto kind = [](const Json& one) { return one["kind"] == "list" ? Json("tuple") : one["kind"]; };
@@ -117,6 +118,17 @@ Status match_outputs(Manifest& outputs, const Manifest& expected) {
     }
   }
   return ok();
+}
+
+Status bound_outputs(const Manifest& outputs, const Manifest& expected) {
+  const std::size_t most = std::max(2 * expected.region_bytes, expected.region_bytes + kSpareOutputs);
+  if (outputs.region_bytes <= most) {
+    return ok();
+  }
+  return Failure{"plan: the tensors that forward returns lie in " + std::to_string(outputs.region_bytes) +
+                     " bytes of memory; the reference's take " + std::to_string(expected.region_bytes) + ", and " +
+                     std::to_string(most) + " are allowed: return tensors of their own instead of views of larger ones",
+                 "limit"};
 }
 
 }  // namespace khost::sandbox

@@ -30,8 +30,8 @@ struct Calibration {
   Json evidence;              // of each kind and output: rule, K, precision class, share
 
   bool plants() const { return !tolerances.planted.empty(); }
-  // Of the answer to `calibrate`. Fails, with a text for whoever wrote the task, where nothing can be judged: equal_sets,
-  // ambiguous (integers that the reference itself does not decide), or bad_task for an answer that is none.
+  // Of the answer to `calibrate`. Fails, with a text for whoever wrote the task, where nothing can be judged:
+  // equal_sets, ambiguous (integers that the reference itself does not decide), or bad_task for an answer that is none.
   static Result<Calibration> parse(const Json& answer, const sandbox::Manifest& outputs);
 };
 
@@ -42,8 +42,8 @@ Result<Tolerances> tolerances(const std::string& name, const Calibration& calibr
 // Fails as `trivial` where answers without work are right by that class, so that a verdict would say nothing.
 Status tells_apart(const std::string& name, const Calibration& calibration);
 
-// Writes into a verdict's evidence what it was judged by: the class, for `calibrated` the rule, K, precision class and share
-// of each output and kind of set, and what kinds of sets there are.
+// Writes into a verdict's evidence what it was judged by: the class, for `calibrated` the rule, K, precision class and
+// share of each output and kind of set, and what kinds of sets there are.
 void describe(const std::string& name, const Calibration& calibration, Json& evidence);
 
 }  // namespace khost::judge

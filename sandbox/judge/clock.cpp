@@ -42,21 +42,9 @@ double thread_queue_s(const std::string& thread) {
   return file >> ran >> waited ? static_cast<double>(waited) * 1e-9 : 0;
 }
 
-// Time on the run queue of all threads of a process, and of the thread that looks at the clock.
-double queue_s(pid_t pid) {
-  double total = thread_queue_s("/proc/thread-self");
-  each_thread(pid, [&](const std::string& thread) { total += thread_queue_s(thread); });
-  return total;
-}
-
-// Processor time of all threads of a process, living and dead. Exact for one that stands; a running thread adds its
-// share at the next tick or when it sleeps.
-std::optional<double> processor_s(pid_t pid) {
-  clockid_t clock;
+double thread_s() {
   timespec used{};
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
-    return std::nullopt;
-  }
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
@@ -95,6 +83,36 @@ const std::vector<int>& own_cores() {
   return cores;
 }
 
+// Nanoseconds for which anything ran on each of the system's cores, from a file of the kernel; empty where it does not
+// say.
+// Per core the group of cgroups v1 that is seen as the root, else the scheduler's own statistics. Both count what runs
+// when it leaves its core, at the latest.
+std::vector<unsigned long long> used_by_core_ns() {
+  for (const char* path :
+       {"/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu", "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage_percpu"}) {
+    std::vector<unsigned long long> used;
+    std::ifstream file(path);
+    for (unsigned long long one = 0; file >> one;) {
+      used.push_back(one);
+    }
+    if (!used.empty()) {
+      return used;
+    }
+  }
+  std::vector<unsigned long long> used;
+  std::ifstream file("/proc/schedstat");
+  for (std::string line; std::getline(file, line);) {
+    int core = 0;
+    unsigned long long ran = 0;  // the seventh number of a core
+    if (sscanf(line.c_str(), "cpu%d %*u %*u %*u %*u %*u %*u %llu", &core, &ran) == 2 && core >= 0 &&
+        core < CPU_SETSIZE) {
+      used.resize(std::max(used.size(), static_cast<std::size_t>(core) + 1));
+      used[static_cast<std::size_t>(core)] = ran;
+    }
+  }
+  return used;
+}
+
 cpu_set_t core_set(int first_core, int cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -105,28 +123,69 @@ cpu_set_t core_set(int first_core, int cores) {
   return set;
 }
 
+// Seconds for which anything ran on these of our cores; nothing where the kernel does not say.
+std::optional<double> cores_used_s(int first_core, int cores) {
+  const std::vector<unsigned long long> used = used_by_core_ns();
+  const int end = std::min(first_core + cores, static_cast<int>(own_cores().size()));
+  double total = 0;
+  for (int i = first_core; i < end; i++) {
+    const auto core = static_cast<std::size_t>(own_cores()[static_cast<std::size_t>(i)]);
+    if (core >= used.size()) {
+      return std::nullopt;
+    }
+    total += static_cast<double>(used[core]) * 1e-9;
+  }
+  return cores > 0 ? std::optional(total) : std::nullopt;
+}
+
 pid_t thread_number(const std::string& folder) {
   return atoi(folder.c_str() + folder.rfind('/') + 1);
 }
 
 }  // namespace
 
-bool Clock::stand_still() {
+// A running thread adds its share at the next tick or when it sleeps.
+std::optional<double> processor_s(pid_t pid) {
+  clockid_t clock;
+  timespec used{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+bool all_stand(pid_t pid) {
+  bool all = true;
+  each_thread(pid, [&](const std::string& thread) { all = all && stands(thread); });
+  return all;
+}
+
+std::optional<double> stood_at_s(pid_t pid) {
   const auto begin = Steady::now();
   std::optional<double> last = -1;
   while (since(begin) < kStandTimeout) {
     bool all = true;
-    each_thread(player_.pid, [&](const std::string& thread) { all = all && stands(thread) && off_core(thread); });
-    const std::optional<double> used = all ? processor_s(player_.pid) : std::nullopt;
-    const bool settled = all && used == last;
-    last = used;
-    if (settled) {
-      used_s_ = used;
-      return true;
+    each_thread(pid, [&](const std::string& thread) { all = all && stands(thread) && off_core(thread); });
+    const std::optional<double> used = all ? processor_s(pid) : std::nullopt;
+    if (all && used == last) {
+      return used.value_or(0);  // it is gone
     }
+    last = used;
     std::this_thread::sleep_for(std::chrono::microseconds(10));
   }
-  return false;
+  return std::nullopt;
+}
+
+double waited_s() {
+  return thread_queue_s("/proc/thread-self");
+}
+
+bool Clock::stand_still() {
+  const std::optional<double> used = stood_at_s(player_.pid);
+  if (used) {
+    used_s_ = used;
+  }
+  return used.has_value();
 }
 
 Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
@@ -147,7 +206,7 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
       setpriority(PRIO_PROCESS, static_cast<id_t>(thread_number(thread)), kFavoured);
     });
   }
-  const double before = queue_s(player_.pid);
+  const double before = others_s();
   if (thaw) {
     player_.page->go.store(seq, std::memory_order_release);
   }
@@ -180,7 +239,7 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   if (window.end == Window::End::done && thaw && !in_place()) {
     window.end = Window::End::escaped;
   }
-  window.waited_s = std::max(0.0, queue_s(player_.pid) - before);
+  window.others_s = std::max(0.0, others_s() - before);
   window.status = player_.page->status.load(std::memory_order_relaxed);
   const char* text = player_.page->message;
   window.message.assign(text, strnlen(text, sizeof player_.page->message));
@@ -188,6 +247,17 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
     window.message = "status " + std::to_string(window.status);
   }
   return window;
+}
+
+// What grows while others have the subject's cores, or the judge's thread waits for one. The subject stands, so its
+// processor time is exact; of a core that the judge shares with it the judge's own time is no other's either.
+double Clock::others_s() const {
+  const double waited = waited_s();
+  const std::optional<double> cores = cores_used_s(player_.first_core, player_.cores);
+  if (!cores) {
+    return waited;
+  }
+  return waited + *cores - processor_s(player_.pid).value_or(0) - (core_count() < 2 ? thread_s() : 0);
 }
 
 bool Clock::in_place() {
@@ -264,7 +334,7 @@ OffTheCores::~OffTheCores() {
 }
 
 bool undisturbed(const Window& window) {
-  return window.waited_s <= 20e-6 + 0.01 * window.seconds;
+  return window.others_s <= 20e-6 + 0.01 * window.seconds;
 }
 
 }  // namespace khost::judge

@@ -40,7 +40,7 @@ struct Window {
   };
   End end = End::done;
   double seconds = 0;
-  double waited_s = 0;       // time on the run queue of all its threads and of the judge's: a core was not free
+  double others_s = 0;       // time that others had its cores, and that the judge's thread waited for one of its own
   double freeze_s = 0;       // from the acknowledgement until every thread stood
   double ran_s = 0;          // processor time since it was found to stand
   double late_s = 0;         // processor time after the acknowledgement, at most freeze_s
@@ -67,11 +67,22 @@ class Clock {
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
   bool stand_still();
   bool in_place();
+  double others_s() const;
   Player player_;
   std::optional<double> used_s_;  // processor time of the subject when it came to stand
   std::uint32_t seq_ = sandbox::kReady;
   bool favoured_ = false;
 };
+
+// Waits until every thread of a process stands, off its core, and its processor time grows no more: that time, of
+// threads living and dead, in seconds. Nothing when it did not come to that within 5 s.
+std::optional<double> stood_at_s(pid_t pid);
+// Whether every thread of it is shown as stopped, now.
+bool all_stand(pid_t pid);
+// Its processor time now, in seconds; exact for one that stands. Nothing when it is gone.
+std::optional<double> processor_s(pid_t pid);
+// Seconds that the calling thread has waited for a core so far.
+double waited_s();
 
 // Keeps all threads of a process on some of the cores that this process was given when it started, counted from the
 // first of them; without effect where there is only one.
@@ -97,7 +108,8 @@ class OffTheCores {
   bool moved_ = false;
 };
 
-// Whether a window's time is the subject's own: less than 1 % of it (and 20 us) was spent waiting for a core.
+// Whether a window's time is the subject's own: others had less than 1 % of it (and 20 us). What its own threads do to
+// each other is its own affair.
 bool undisturbed(const Window& window);
 
 }  // namespace khost::judge

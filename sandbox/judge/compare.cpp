@@ -93,9 +93,9 @@ struct Wrong {
   }
 };
 
-// What is allowed in each octave, where it depends on nothing else: under the rules exact and table, of formats that have no
-// more exponents than float32. Nearly all elements are decided by one look into it; what it does not accept is asked of
-// accepts(), which knows infinities.
+// What is allowed in each octave, where it depends on nothing else: under the rules exact and table, of formats that
+// have no more exponents than float32. Nearly all elements are decided by one look into it; what it does not accept is
+// asked of accepts(), which knows infinities.
 class Limits {
  public:
   Limits(const Tolerance& tolerance, Format format)

@@ -1,6 +1,8 @@
 // Whether outputs are what the reference returned, on the host. An element is right within its output's tolerance
-// (tolerance.h); integers and booleans are compared by their bytes, so that a boolean byte other than 0 and 1 is wrong. Of
-// an output's elements a share may lie beyond, where the reference itself does not decide them. Pure functions, any thread.
+// (tolerance.h); integers and booleans are compared by their bytes, so that a boolean byte other than 0 and 1 is wrong.
+// Of
+// an output's elements a share may lie beyond, where the reference itself does not decide them. Pure functions, any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +19,8 @@ namespace khost::judge {
 // Of a dtype's elements; nothing for those that are compared by their bytes.
 std::optional<Format> format_of(const std::string& dtype);
 
-// Both manifests were matched (sandbox/abi/plan.h: match_outputs); the memory is the regions'. One tolerance for each output
-// in the order of `expected`.
+// Both manifests were matched (sandbox/abi/plan.h: match_outputs); the memory is the regions'. One tolerance for each
+// output in the order of `expected`.
 std::optional<Mismatch> compare(const sandbox::Manifest& got, const std::byte* got_memory,
                                 const sandbox::Manifest& expected, const std::byte* expected_memory,
                                 const std::vector<Tolerance>& tolerance);

@@ -1,5 +1,5 @@
-// Elements of tensors on the host: the number behind an element's bytes, and where an element stands. Pure functions, any
-// thread.
+// Elements of tensors on the host: the number behind an element's bytes, and where an element stands. Pure functions,
+// any thread.
 #pragma once
 
 #include <cmath>

@@ -2,7 +2,8 @@
 // time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
-// evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the figures of an agent's texts.
+// evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the
+// figures of an agent's texts.
 #pragma once
 
 #include <memory>
@@ -45,14 +46,18 @@ class Evaluation {
   // evaluation_time.cpp
   struct Exclusive;
   bool candidate_block(Subject& subject, std::vector<double>& samples);
+  bool steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples);
   bool fresh_block(std::vector<double>& samples);
   enum class Process { fresh, resident };
   Result<double> baseline_block(const std::string& kind, Process process);
+  Result<double> baseline_windows(const std::string& kind, Process process);
   Result<BaselineSubject*> baseline(const std::string& kind, Process process);
   bool settled(const std::string& kind) const;
   bool measure_baseline(const std::string& kind);
   void calibrate();
+  bool calibrate_plan();
   bool decide(const std::vector<double>& samples);
+  bool feed_all(Decision& decision, void (Decision::*with)(const std::string&, double));
   bool feed(Decision& decision, const std::string& kind, void (Decision::*with)(const std::string&, double));
   bool below_floor(double seconds);
   std::vector<std::string> opponents() const;
@@ -77,9 +82,10 @@ class Evaluation {
   Lease* lease_ = nullptr;  // while timing
   Baseline self_;           // the candidate against itself: its own processes as a baseline
   int threads_ = 1;
-  int dropped_ = 0;
+  std::map<std::string, Baseline> disturbed_;  // baselines that are not kept
+  std::size_t dropped_ = 0;                    // the candidate's windows that were disturbed
   bool steady_candidate_ = true;
-  bool steady_ = true;  // whether most windows of the last block had their cores to themselves
+  bool steady_ = true;  // of the last block
   double exclusive_s_ = 0;
 };
 

@@ -54,7 +54,7 @@ struct Evaluation::Exclusive {
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const std::vector<std::size_t> order =
       purpose_ == Purpose::verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
-  std::vector<double> clean, all;
+  BlockTimes times;
   std::optional<Window> wrong;
   std::size_t set = 0;
   {
@@ -72,26 +72,35 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
         continue;
       }
       const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
-      const double net = at_least(window.seconds + late - service_.cost_.plan_s);
-      all.push_back(net);
-      if (undisturbed(window)) {
-        clean.push_back(net);
-      } else {
-        dropped_++;
-      }
+      times.add(at_least(window.seconds + late - service_.cost_.plan_s), undisturbed(window));
     }
   }
   if (wrong) {
     return check(subject, *wrong, set, Stage::time);
   }
-  steady_ = 2 * clean.size() >= all.size();
-  samples = clean.size() >= kFewestClean ? clean : all;
+  steady_ = times.steady();
+  dropped_ += times.disturbed();
+  samples = times.samples();
   return true;
 }
 
+// Blocks, each in a process of its own, until one is steady or there were enough.
+bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples) {
+  const int most = purpose_ == Purpose::verdict ? kMostRepeats : 0;
+  for (int repeat = 0;; repeat++) {
+    if (!subject || !candidate_block(*subject, samples)) {
+      return false;
+    }
+    subject.reset();
+    if (steady_ || repeat >= most) {
+      return true;
+    }
+    subject = fresh(Stage::time);
+  }
+}
+
 bool Evaluation::fresh_block(std::vector<double>& samples) {
-  const std::unique_ptr<Subject> again = fresh(Stage::time);
-  return again && candidate_block(*again, samples);
+  return steady_block(fresh(Stage::time), samples);
 }
 
 // A resident process has met the task before; a fresh one starts, compiles and warms up while others may work.
@@ -118,16 +127,25 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
   return kept.get();
 }
 
+// The time of one, from a block that is steady unless there were too many that were not: steady_ says which.
 Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
   if (kind == "self") {
     std::vector<double> samples;
     return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail(), "self"};
   }
+  Result<double> block = baseline_windows(kind, process);
+  for (int repeat = 0; block && !steady_ && repeat < kMostRepeats; repeat++) {
+    block = baseline_windows(kind, Process::resident);
+  }
+  return block;
+}
+
+Result<double> Evaluation::baseline_windows(const std::string& kind, Process process) {
   Result<BaselineSubject*> subject = baseline(kind, process);
   if (!subject) {
     return subject.failure();
   }
-  std::vector<double> clean, all;
+  BlockTimes times;
   const std::vector<std::size_t> order = around(batch_->drawn(), 0, kBaselineCalls);
   Exclusive alone(*this, (*subject)->pid());
   (*subject)->clock().favour();
@@ -142,36 +160,27 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
     if (i < kBaselineWarmUps) {
       continue;
     }
-    const double net = at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s));
-    all.push_back(net);
-    if (undisturbed(window)) {
-      clean.push_back(net);
-    }
+    times.add(at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s)), undisturbed(window));
   }
-  steady_ = 2 * clean.size() >= all.size();
-  const std::vector<double>& kept = clean.size() >= kFewestClean ? clean : all;
-  return kind == "empty" ? quantile(all, kCostShare) : median(kept);
+  steady_ = times.steady();
+  return kind == "empty" ? quantile(times.all(), kCostShare) : median(times.samples());
 }
 
-// Whether a baseline needs no more measuring: it was steady, the machine never is, or the task has none.
+// Whether a baseline needs no more measuring: it is known, or the task has none.
 bool Evaluation::settled(const std::string& kind) const {
-  const auto known = session_->baselines.find(kind);
-  return session_->unavailable.count(kind) > 0 ||
-         (known != session_->baselines.end() && (known->second.steady || known->second.tries >= kMostUnsteady));
+  return session_->unavailable.count(kind) > 0 || session_->baselines.count(kind) > 0;
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
-// does not compile) is remembered.
+// does not compile) is remembered; what was disturbed is not.
 bool Evaluation::measure_baseline(const std::string& kind) {
-  const auto known = session_->baselines.find(kind);
-  const int tries = known == session_->baselines.end() ? 0 : known->second.tries;
   if (kind != "self" && settled(kind)) {
     return true;
   }
   std::vector<double> medians;
-  bool steady = true;
   for (int i = 0; i < kBaselineProcesses; i++) {
-    Result<double> block = baseline_block(kind, Process::fresh);
+    // A process that is there already was disturbed when it was to be measured before.
+    Result<double> block = baseline_block(kind, i == 0 ? Process::resident : Process::fresh);
     if (!block && kind != "self" && (block.failure().code == "bad_task" || block.failure().code == "timeout")) {
       session_->unavailable[kind] = block.failure().message;
       return true;
@@ -182,71 +191,78 @@ bool Evaluation::measure_baseline(const std::string& kind) {
     if (!block) {
       return false;
     }
-    steady = steady && steady_;
+    if (!steady_ || !service_.cost_.known) {
+      disturbed_[kind] = baseline_of({*block});
+      return true;
+    }
     if (kind != "compile" || i > 0) {  // the first process compiles; those that load its cache are timed
       medians.push_back(*block);
     }
   }
-  Baseline& kept = kind == "self" ? self_ : session_->baselines[kind];
-  kept = baseline_of(medians);
-  kept.steady = steady;
-  kept.tries = tries + 1;
+  (kind == "self" ? self_ : session_->baselines[kind]) = baseline_of(medians);
   return true;
 }
 
 // What a window costs by itself, with subjects of ours that do nothing. The slack is the most that an acknowledgement
 // before its time can gain: the way of an acknowledgement, which is subtracted from everybody, and what a process may
-// use until it is stopped before that is charged.
+// use until it is stopped before that is charged. Nothing is known for good where others disturbed it.
 void Evaluation::calibrate() {
   if (service_.cost_.known) {
     return;
   }
-  sandbox::Plan nothing;
-  nothing.outputs = sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
-  Result<std::unique_ptr<Subject>> subject = Subject::start(nullptr, nothing, "libm.so.6", 1, service_.limits_);
-  if (subject && (*subject)->clock().ready(kSetUpTimeout_s).end == Window::End::done) {
-    std::vector<double> seconds, reply, late;
-    int clean = 0;
-    Exclusive alone(*this, (*subject)->pid());
-    (*subject)->clock().favour();
-    for (int i = 0; i < kCalibrationCalls; i++) {
-      const Window window = (*subject)->clock().call(kCallTimeout_s);
-      if (window.end == Window::End::done) {
-        seconds.push_back(window.seconds);
-        clean += undisturbed(window) ? 1 : 0;
-      }
-      if (window.end == Window::End::done && (undisturbed(window) || i + kFewestCleanReplies > kCalibrationCalls)) {
-        reply.push_back(window.reply_s);
-        late.push_back(window.late_s);
-      }
-    }
-    service_.cost_.plan_s = quantile(seconds, kCostShare);
-    service_.cost_.late_s = quantile(late, 0.9);
-    service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
-    // Else the machine was busy: once more with the next verdict.
-    service_.cost_.known = 2 * clean >= kCalibrationCalls || ++service_.cost_.tries >= kMostUnsteady;
+  bool steady = calibrate_plan();
+  for (int repeat = 0; !steady && repeat < kMostRepeats; repeat++) {
+    steady = calibrate_plan();
   }
-  subject = Failure{"", ""};  // it is gone before anybody else is timed
   Result<double> python = baseline_block("empty", Process::fresh);
   session_->residents["empty"].reset();
   service_.cost_.python_s = python ? *python : service_.cost_.plan_s;
+  service_.cost_.known = steady && (!python || steady_);
+}
+
+// Whether its windows were undisturbed, as a block's that counts. The process is gone before anybody else is timed.
+bool Evaluation::calibrate_plan() {
+  sandbox::Plan nothing;
+  nothing.outputs = sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
+  Result<std::unique_ptr<Subject>> subject = Subject::start(nullptr, nothing, "libm.so.6", 1, service_.limits_);
+  if (!subject || (*subject)->clock().ready(kSetUpTimeout_s).end != Window::End::done) {
+    return false;
+  }
+  BlockTimes times;
+  std::vector<double> reply, late;
+  Exclusive alone(*this, (*subject)->pid());
+  (*subject)->clock().favour();
+  for (int i = 0; i < kCalibrationCalls; i++) {
+    const Window window = (*subject)->clock().call(kCallTimeout_s);
+    if (window.end != Window::End::done) {
+      continue;
+    }
+    times.add(window.seconds, undisturbed(window));
+    if (undisturbed(window) || i + kFewestCleanReplies > kCalibrationCalls) {
+      reply.push_back(window.reply_s);
+      late.push_back(window.late_s);
+    }
+  }
+  service_.cost_.plan_s = quantile(times.all(), kCostShare);
+  service_.cost_.late_s = quantile(late, 0.9);
+  service_.cost_.slack_s = quantile(reply, 0.9) + service_.cost_.late_s;
+  return times.steady();
 }
 
 std::vector<std::string> Evaluation::opponents() const {
-  if (request_.value("against", "") == "self") {
-    return {"self"};
-  }
-  return {"eager", "compile"};
+  return *opponents_of(request_);  // the service has refused other words
 }
 
-// What the candidate's first block says against each baseline, and brackets for those that it does not settle. False only
-// when the candidate failed in one of them, or as its own baseline.
+// What the candidate's first block says against each baseline, and brackets for those that it does not settle; nothing
+// where a block was disturbed. False only when the candidate failed in one of them, or as its own baseline.
 bool Evaluation::decide(const std::vector<double>& samples) {
   Decision decision({}, verdict_.slack_s);
   decision.first_block(samples, steady_candidate_);
   for (const std::string& kind : opponents()) {
     const auto found = session_->baselines.find(kind);
-    if (kind == "self") {
+    if (const auto disturbed = disturbed_.find(kind); disturbed != disturbed_.end()) {
+      decision.baseline(kind, disturbed->second);
+    } else if (kind == "self") {
       decision.baseline(kind, self_);
     } else if (found == session_->baselines.end()) {
       decision.unavailable(kind, session_->unavailable[kind]);
@@ -258,24 +274,30 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   if (purpose_ == Purpose::profile) {
     return true;
   }
-  for (const std::string& kind : decision.open()) {
-    if (!feed(decision, kind, &Decision::before)) {
-      return false;
+  steady_ = steady_candidate_ && disturbed_.empty() && service_.cost_.known;
+  bool passed = feed_all(decision, &Decision::before);
+  while (passed && steady_ && !decision.open().empty()) {
+    std::vector<double> block;
+    passed = fresh_block(block);
+    if (passed && steady_) {
+      decision.candidate_block(median(block));
+      passed = feed_all(decision, &Decision::after);
     }
   }
-  while (!decision.open().empty()) {
-    std::vector<double> block;
-    if (!fresh_block(block)) {
-      return false;
-    }
-    decision.candidate_block(median(block));
-    for (const std::string& kind : decision.open()) {
-      if (!feed(decision, kind, &Decision::after)) {
-        return false;
-      }
-    }
+  if (!steady_) {
+    verdict_.unresolved(SpeedReason::disturbed);
   }
   decision.write(verdict_);
+  return passed;
+}
+
+// A block of each baseline that is open, until one was not steady.
+bool Evaluation::feed_all(Decision& decision, void (Decision::*with)(const std::string&, double)) {
+  for (const std::string& kind : decision.open()) {
+    if (steady_ && !feed(decision, kind, with)) {
+      return false;
+    }
+  }
   return true;
 }
 
@@ -343,11 +365,10 @@ bool Evaluation::time() {
   }
   verdict_.slack_s = service_.cost_.slack_s;
   std::vector<double> samples;
-  if (!candidate_block(*subject_, samples)) {
+  if (!steady_block(std::move(subject_), samples)) {
     return false;
   }
   steady_candidate_ = steady_;
-  subject_.reset();
   bool impossible = purpose_ == Purpose::verdict && below_floor(median(samples));
   if (impossible) {  // once more, in another process
     std::vector<double> again;
@@ -355,6 +376,7 @@ bool Evaluation::time() {
       return false;
     }
     samples = again;
+    steady_candidate_ = steady_;
     impossible = below_floor(median(samples));
   }
   verdict_.times["candidate_s"] = median(samples);

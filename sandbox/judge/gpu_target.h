@@ -1,5 +1,5 @@
-// Target cuda as the judge's service sees it. The code stands in a library of its own, libkhost_judge_cuda.so, which the
-// first request for the target loads: a judge that never gets one starts without it. Any thread.
+// Target cuda as the judge's service sees it. The code stands in a library of its own, libkhost_judge_cuda.so, which
+// the first request for the target loads: a judge that never gets one starts without it. Any thread.
 #pragma once
 
 #include <cstddef>

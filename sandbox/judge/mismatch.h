@@ -28,8 +28,8 @@ struct Mismatch {
 // Which inputs and weights are not contiguous, in a line; empty when all are.
 std::string strided_tensors(const sandbox::Manifest& inputs, const sandbox::Manifest& state);
 
-// The mismatch in one line, and behind it which tensors are not contiguous: a kernel that reads such a tensor as dense is
-// wrong, and its author wants to be told.
+// The mismatch in one line, and behind it which tensors are not contiguous: a kernel that reads such a tensor as dense
+// is wrong, and its author wants to be told.
 std::string text_of(const Mismatch& mismatch, const sandbox::Manifest& inputs, const sandbox::Manifest& state);
 
 }  // namespace khost::judge

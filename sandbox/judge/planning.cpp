@@ -69,6 +69,9 @@ Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Re
   if (Status same = sandbox::match_outputs(plan->outputs, layouts.outputs); !same) {
     return Failure{same.failure().message, "shape"};
   }
+  if (Status small = sandbox::bound_outputs(plan->outputs, layouts.outputs); !small) {
+    return small.failure();
+  }
   return plan;
 }
 

@@ -19,8 +19,8 @@ struct PlanRequest {
   const Session& session;
 };
 
-// Codes: violation/WORD, plan, shape (outputs are not the reference's), bad_input; gone when the recorder is lost, host when it
-// does not start.
+// Codes: violation/WORD, plan, shape (outputs are not the reference's), limit (they take too much memory), bad_input;
+// gone when the recorder is lost, host when it does not start.
 // `recorder` is asked for only where there is a model_new.py.
 Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder);
 inline Result<sandbox::Plan> plan_of(const PlanRequest& request, Zygote& recorder) {

@@ -26,6 +26,25 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
   return !replayable && wants_times(request, purpose);
 }
 
+Result<std::vector<std::string>> opponents_of(const Json& request) {
+  const std::string target = request.value("target", "cpu");
+  const auto given = request.find("against");
+  const std::string word = given == request.end() ? "both"
+                           : given->is_string()   ? given->get<std::string>()
+                                                  : given->dump();
+  if (word == "both") {
+    return std::vector<std::string>{"eager", "compile"};
+  }
+  if (word == "eager" || word == "compile" || (word == "self" && target == "cpu")) {
+    return std::vector<std::string>{word};
+  }
+  return Failure{"against = " + word + ": both, eager or compile expected" +
+                     (target == "cpu"  ? ", or self"
+                      : word == "self" ? "; target " + target + " has no self"
+                                       : ""),
+                 "bad_input"};
+}
+
 bool can_judge(const Json& request, const Calibration& task, Verdict& verdict) {
   const std::string name = request.value("tolerance", "calibrated");
   describe(name, task, verdict.evidence);

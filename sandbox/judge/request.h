@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "host/base/json.h"
 #include "host/base/result.h"
@@ -20,12 +21,18 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
-// The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an answer
-// can be replayed there. The verdict then says so.
+// The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an
+// answer can be replayed there. The verdict then says so.
 bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
 
-// What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict, where
-// it could tell nobody apart by them.
+// What the candidate's time is compared with, by the request's `against`: "both" (eager and compile, the default),
+// "eager",
+// "compile", or "self", the candidate as its own baseline, which only target cpu has. Failure: bad_input for another
+// word.
+Result<std::vector<std::string>> opponents_of(const Json& request);
+
+// What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict,
+// where it could tell nobody apart by them.
 bool can_judge(const Json& request, const Calibration& task, Verdict& verdict);
 
 // The verdict as JSON; for an agent also "kind", "ok" and "text".

@@ -20,7 +20,6 @@ namespace khost::judge {
 // What a window costs by itself, measured with subjects that do nothing, while no candidate is alive.
 struct Cost {
   bool known = false;
-  int tries = 0;
   double plan_s = 0, python_s = 0;
   double late_s = 0;   // processor time of an honest subject between its acknowledgement and its stop
   double slack_s = 0;  // the most that an acknowledgement before its time can gain
@@ -32,10 +31,10 @@ class Service {
   // of a candidate's process.
   Service(PythonPlace place, std::string lease_path, pid_t host, const sandbox::Limits& limits)
       : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host), limits_(limits) {}
-  Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
+  Result<Zygote*> tasks() { return zygote(tasks_, "reference", Serves::tasks); }
   // Its children start with a warm compiler, which takes this one some seconds more to begin with.
-  Result<Zygote*> baselines() { return zygote(baselines_, "baselines", true); }
-  Result<Zygote*> recorders() { return zygote(recorders_, "recorder", false); }
+  Result<Zygote*> baselines() { return zygote(baselines_, "baselines", Serves::compilers); }
+  Result<Zygote*> recorders() { return zygote(recorders_, "recorder", Serves::recorders); }
   Result<std::shared_ptr<Session>> session(const std::string& source);
   // {"kind": "evaluate" | "verify" | "profile" | "trace" | "admit" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
@@ -49,13 +48,13 @@ class Service {
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
   void keep(const std::shared_ptr<Session>& session);
-  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the bounds
-  // of outputs, which are kept too. For whoever holds the right to time.
+  // Keeps what the baselines took when the session goes: measuring them again costs seconds, as does measuring the
+  // bounds of outputs, which are kept too. For whoever holds the right to time.
   void remember(const Session& session);
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
   struct Slot;
-  Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu = nullptr);
+  Result<Zygote*> zygote(Slot& slot, const char* name, Serves serves, const GpuView* gpu = nullptr);
   Result<Zygote*> device_checks(Slot& slot);
   Result<Json> check_task(const Json& request);
   Result<std::shared_ptr<GpuTarget>> gpu();

@@ -23,8 +23,8 @@ namespace khost::judge {
 
 inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
 
-// A task's bounds are measured against its reference in fp64. Where the device has no room for that, opening the task fails as
-// `limit`, or does without it.
+// A task's bounds are measured against its reference in fp64. Where the device has no room for that, opening the task
+// fails as `limit`, or does without it.
 enum class Oracle { needed, where_it_fits };
 
 // Where a task computes, and how much memory its sets may take.
@@ -47,8 +47,8 @@ class BaselineSubject;
 class Session {
  public:
   ~Session();
-  // bad_task with the task's own error, or with what makes it impossible to judge (Calibration::parse); timeout; limit for
-  // want of the device's memory; gone when the zygote is.
+  // bad_task with the task's own error, or with what makes it impossible to judge (Calibration::parse); timeout; limit
+  // for want of the device's memory; gone when the zygote is.
   static Result<std::shared_ptr<Session>> open(Zygote& zygote, const std::string& source,
                                                const SessionOptions& options = {});
 
@@ -59,7 +59,8 @@ class Session {
   // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
   const Json& init() const { return init_; }
 
-  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be made.
+  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be
+  // made.
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
   std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
 
@@ -78,7 +79,6 @@ class Session {
   const std::byte* state_of(const Set& set) const { return set.region.data() + layouts_.inputs.region_bytes; }
   const std::byte* expected_of(const Set& set) const { return state_of(set) + layouts_.state.region_bytes; }
 
-  std::mutex baselines_mutex;
   std::map<std::string, Baseline> baselines;       // eager, compile
   std::map<std::string, std::string> unavailable;  // why a baseline has no time
   // Processes kept, frozen, for brackets: starting a compiled one takes seconds. Guarded by the right to time.

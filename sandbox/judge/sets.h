@@ -1,11 +1,11 @@
-// The sets that a verdict rests on - inputs, live state and what the reference returned for them - and the order in which
-// a candidate meets them.
+// The sets that a verdict rests on - inputs, live state and what the reference returned for them - and the order in
+// which a candidate meets them.
 //
-// Sets are of two kinds. Drawn ones are as the task draws them; planted ones hold outliers among drawn numbers, so that an
-// answer must be right there too. Each kind has bounds of its own (tolerance.h). A candidate is verified on both, in secret
-// order. Its time is that of drawn sets; among the calls that are timed, planted sets stand at places that are drawn anew
-// for each block, and are checked like the others, but their windows do not count. So a process that counts its calls
-// cannot know on which of them it may be wrong.
+// Sets are of two kinds. Drawn ones are as the task draws them; planted ones hold outliers among drawn numbers, so that
+// an answer must be right there too. Each kind has bounds of its own (tolerance.h). A candidate is verified on both, in
+// secret order. Its time is that of drawn sets; among the calls that are timed, planted sets stand at places that are
+// drawn anew for each block, and are checked like the others, but their windows do not count. So a process that counts
+// its calls cannot know on which of them it may be wrong.
 #pragma once
 
 #include <cstddef>
@@ -61,15 +61,16 @@ struct Kinds {
   std::size_t verified = 0;
 };
 
-// `affordable`: for how many sets there is memory, at least kFewestSets. With less memory than for all there are fewer timed
-// sets, and with the least one less for verification.
+// `affordable`: for how many sets there is memory, at least kFewestSets. With less memory than for all there are fewer
+// timed sets, and with the least one less for verification.
 Kinds kinds_of_sets(Audience audience, std::size_t affordable, bool planting);
 
 // How many sets that is when memory is no matter.
 std::size_t wanted_sets(Audience audience, bool planting);
 
-// The sets of one block of timed calls, as places in the batch: `drawn` timed sets that are drawn, or all of them when it is
-// 0, beginning with number `first` and going round; and among them, at secret places, their share of planted ones.
+// The sets of one block of timed calls, as places in the batch: `drawn` timed sets that are drawn, or all of them when
+// it is 0, beginning with number `first` and going round; and among them, at secret places, their share of planted
+// ones.
 std::vector<std::size_t> timed_order(const Batch& batch, std::size_t first, std::size_t drawn);
 
 // So many of the places, from number `first` on and round and round.

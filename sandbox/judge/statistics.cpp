@@ -45,6 +45,13 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+void BlockTimes::add(double seconds, bool undisturbed) {
+  all_.push_back(seconds);
+  if (undisturbed) {
+    clean_.push_back(seconds);
+  }
+}
+
 double spread(const std::vector<double>& values) {
   const double centre = median(values);
   std::vector<double> distances;

@@ -15,11 +15,24 @@ inline constexpr double kClear = 5;  // standard errors that decide without a li
 double median(std::vector<double> values);         // 0 for none
 double spread(const std::vector<double>& values);  // robust standard deviation (1.4826 MAD)
 
+// The windows of a block. It is steady where three of four at least were undisturbed; these decide then, so that who is
+// timed cannot choose which do.
+class BlockTimes {
+ public:
+  void add(double seconds, bool undisturbed);
+  std::size_t disturbed() const { return all_.size() - clean_.size(); }
+  bool steady() const { return !all_.empty() && 4 * clean_.size() >= 3 * all_.size(); }
+  const std::vector<double>& samples() const { return steady() ? clean_ : all_; }
+  const std::vector<double>& all() const { return all_; }
+
+ private:
+  std::vector<double> clean_, all_;
+};
+
 // A baseline's readings over processes: median of the medians, and how far one process is from another, as a log ratio.
 struct Baseline {
   double seconds = 0;
   double between = 0;
-  int tries = 0;       // how often it was measured
   bool steady = true;  // its cores were free while it was timed; else it is no ground for a clear case, and not kept
 };
 Baseline baseline_of(const std::vector<double>& process_medians);

@@ -1,14 +1,16 @@
 // How far an element of an output may be from what the reference returned: the one rule of host and device.
 //
 //   exact   got == expected
-//   table   |got - expected| <= ulps * ulp(expected) + bounds[b], with ulp(expected) the distance of neighbouring numbers of
-//           the output's dtype at |expected| and b the biased exponent (0 to 255) of |expected| rounded to float32; what lies
+//   table   |got - expected| <= ulps * ulp(expected) + bounds[b], with ulp(expected) the distance of neighbouring
+//   numbers of
+//           the output's dtype at |expected| and b the biased exponent (0 to 255) of |expected| rounded to float32;
+//           what lies
 //           beyond float32's range has the bound of its last octave. The table is measured for each task
 //           (docs/tolerance.md), so that an element is never judged by what elements of other sizes need.
 //   flat    |got - expected| <= atol + rtol * |expected|: the classes `paper` and `strict`, for published comparisons
 //
-// An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right under
-// none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
+// An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right
+// under none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
 #pragma once
 
 #include <cmath>
@@ -74,8 +76,8 @@ KHOST_HOST_DEVICE inline int octave(double expected) {
   return exponent < kOctaves - 1 ? exponent : kOctaves - 2;
 }
 
-// The distance from |expected|, finite, to the next larger number of the format (the last step below an infinity); near zero
-// that of its subnormal numbers.
+// The distance from |expected|, finite, to the next larger number of the format (the last step below an infinity); near
+// zero that of its subnormal numbers.
 KHOST_HOST_DEVICE inline double ulp(double expected, Format format) {
   const int digits = format == Format::f64 ? 52 : format == Format::f32 ? 23 : format == Format::f16 ? 10 : 7;
   const int least = format == Format::f64 ? -1022 : format == Format::f16 ? -14 : -126;
@@ -108,8 +110,8 @@ KHOST_HOST_DEVICE inline bool accepts(const Tolerance& tolerance, double got, do
 }
 
 // Of elements drawn at random of which so many are expected to be wrong, at most as many as this may be: eight standard
-// deviations and twelve more, which an output that keeps to its share exceeds in fewer than one of 10^12 calls. One that is
-// wrong everywhere exceeds it in every call.
+// deviations and twelve more, which an output that keeps to its share exceeds in fewer than one of 10^12 calls. One
+// that is wrong everywhere exceeds it in every call.
 inline unsigned wrong_samples(double expected) {
   return static_cast<unsigned>(std::floor(expected + 8 * std::sqrt(expected) + 12));
 }

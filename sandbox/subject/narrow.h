@@ -1,11 +1,12 @@
 // What a candidate may not do beyond what its jail forbids: choose its cores, its scheduling class and its priority,
-// and order signals for a time when it is to stand.
+// order signals for a time when it is to stand, and ask or say which pages of a file are in memory, which outlives the
+// jail.
 #pragma once
 
 namespace khost::sandbox {
 
-// Adds a filter to this process and all threads that it will start. False when the kernel refuses it. The jail has
-// already set no_new_privs, or it is set here.
+// Adds a filter to all threads of this process, those that it has (a driver's) and those that it will start. False when
+// the kernel refuses it. The jail has already set no_new_privs, or it is set here.
 bool narrow();
 
 }  // namespace khost::sandbox

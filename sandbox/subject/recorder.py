@@ -29,9 +29,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # For a run by itself; in a zygote both folders are known.
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "judge", "python"))
 
-from manifest import named_key, scalar_node  # noqa: E402
-from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source  # noqa: E402
-from recorder_layout import state_manifest, tensor_node, tensors_of, values_of  # noqa: E402
+from manifest import named_key, scalar_node
+from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
+from recorder_layout import state_manifest, tensor_node, tensors_of, values_of
 
 DTYPES = {
     "f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -317,6 +317,15 @@ def record(request):
             line = line_of_traceback(error)
         message = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
         return {"error": {"reason": reason, "message": message[:2000], "line": line}}
+
+
+def warm_up():
+    """In the process that recordings are forked from: the first module and the first operator under a watch import what
+    they need."""
+    with torch.no_grad(), torch.device("meta"):
+        torch.nn.Linear(1, 1).eval()
+        with OneDevice(), Watch(Recorder({})):
+            torch.empty_like(torch.empty(1))
 
 
 def main():

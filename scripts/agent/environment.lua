@@ -1,9 +1,8 @@
 -- What an agent acts on: a workspace in a jail, the judge's word about it, and for tool-calling models the tools.
 
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local sched = require "khost.sched"
-local template = require "lib.template"
 local tool_files = require "agent.tool_files"
 local tune = require "agent.tune"
 local verdicts = require "judge.verdict"
@@ -53,11 +52,19 @@ local function look(judge, task, files, reuse)
   return verdicts.blank("void", "verify", "judge_lost", message)
 end
 
+-- Whoever learns from the episode must know that the agent was told nothing about its candidate.
+local function note_void(self, verdict)
+  if verdicts.is_void(verdict) then
+    self.void = self.void or ("%s: %s"):format(verdict.reason, verdict.detail or "")
+  end
+end
+
 --- Answers are files: they are written, built and verified, and the observation says what came of it. Every state that
---- was verified is kept in `states`, for the best of an episode.
+--- was verified is kept in `states`, for the best of an episode. `void` says why the judge had no answer for the
+--- agent, if that happened.
 ---@param workspace khost.Workspace
 ---@param task table
----@param judge table       evaluation.judging
+---@param judge table       judge.client
 ---@param options {feedback: fun(verdict: table): string, reuse: boolean}
 ---@return table
 function environment.files(workspace, task, judge, options)
@@ -80,6 +87,7 @@ function environment.files(workspace, task, judge, options)
     local files = candidate(workspace)
     local verdict = look(judge, task, files, options.reuse)
     local passed = verdicts.passed(verdict)
+    note_void(self, verdict)
     self.states[#self.states + 1] = { files = files, correct = passed }
     return { tool = "files", status = passed and "ok" or "failed", text = options.feedback(verdict),
       changes = changed,
@@ -98,13 +106,13 @@ local function answer_request(self, workspace, options, request)
     return { ok = false, text = ("nothing here answers %s"):format(tostring(kind)) }
   end
   local files = candidate(workspace)
-  local ok, answer, message
+  local ok, answer, message, code
   if kind == "tune" then
     ok, answer, message = pcall(tune.answer, request, files, function(changed)
       return options.feedback("profile", changed, { kernels = false })
     end)
   else
-    ok, answer, message = pcall(options.feedback, kind, files)
+    ok, answer, message, code = pcall(options.feedback, kind, files)
   end
   if not ok then
     if answer == sched.CANCELLED then
@@ -113,10 +121,17 @@ local function answer_request(self, workspace, options, request)
     answer, message = nil, answer
   end
   if not answer then
+    -- What is wrong with the question is the agent's; all else is ours.
+    self.void = self.void or code ~= "bad_input" and ("%s: %s"):format(kind, tostring(message)) or nil
     return { ok = false, text = ("%s could not be done: %s"):format(kind, tostring(message)) }
   end
+  if kind == "tune" then
+    return { ok = answer.ok, text = answer.text }
+  end
+  note_void(self, answer)
   if verdicts.passed(answer) then
     self.states[#self.states + 1] = { files = files, correct = true }
+    self.verified[client.artefact(files)] = true
   end
   return { ok = answer.ok, text = answer.text }
 end
@@ -155,7 +170,7 @@ end
 ---@return table
 function environment.tools(workspace, toolset, options)
   local context = { workspace = workspace, state = {}, shell_options = options.shell_options }
-  local self = { context = context, states = {} }
+  local self = { context = context, states = {}, verified = {} }
   local before, server = candidate(workspace), nil
   function self.act(action)
     local begin, worst, label, labels = sched.now(), "ok", nil, {}
@@ -181,9 +196,10 @@ function environment.tools(workspace, toolset, options)
     local first, now = action.calls[1], candidate(workspace)
     local changed = changes(before, now)
     before = now
+    local artefact = client.artefact(now)
     return { tool = first and first.name or "?", status = worst, label = label, labels = labels,
       observations = observations, text = options.respond(observations, action.calls),
-      changes = changed, workspace = judging.artefact(now),
+      changes = changed, workspace = artefact, verified = self.verified[artefact],
       polling = first and first.name == "BashOutput" or false, seconds = sched.now() - begin }
   end
   function self.candidate()
@@ -202,14 +218,5 @@ function environment.tools(workspace, toolset, options)
   end
   return self
 end
-
---- The files of a single-turn answer as a whole candidate.
----@param files table<string, string>
----@return table<string, string>
-function environment.single(files)
-  return template.with(files)
-end
-
-environment.artefact = judging.artefact
 
 return environment

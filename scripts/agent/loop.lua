@@ -18,6 +18,7 @@ local loop = {}
 ---@field calls? table[]       of tools: {name, arguments, status, label, coerced, seconds, observation}
 ---@field changes? table<string, string|false>   files that this turn made different; false: gone
 ---@field workspace? string     hash of the files after it
+---@field verified? boolean     true: a verification had found these files right
 ---@field observation? string
 ---@field status? string
 ---@field seconds number
@@ -58,7 +59,7 @@ end
 local function act(episode, environment, action, turn)
   local observation = environment.act(action)
   turn.calls, turn.changes = calls_of(action, observation.observations), observation.changes
-  turn.workspace = observation.workspace
+  turn.workspace, turn.verified = observation.workspace, observation.verified
   turn.tool, turn.status, turn.observation = observation.tool, observation.status, observation.text
   turn.seconds = observation.seconds or 0
   episode.steps[#episode.steps + 1] = { action = action.signature, observation = observation.text,
@@ -114,6 +115,7 @@ local function step(self, episode, conversation)
     action.left_s = math.max(self.limits.seconds - (sched.now() - episode.began), 0)
     local observation = act(episode, self.environment, action, turn)
     if observation.status == "lost" then
+      episode.error = observation.text
       return "env_error"
     end
     episode.invalid = observation.status == "invalid" and episode.invalid + 1 or 0
@@ -168,6 +170,20 @@ function loop.run(options, task, stream)
   episode.record, episode.seconds = conversation:record(), sched.now() - episode.began
   episode.steps, episode.began, episode.invalid = nil, nil, nil
   return episode
+end
+
+--- What was wrong with the answers that could not be read, each word once, in the order of the turns.
+---@param episode AgentEpisode
+---@return string[]
+function loop.unreadable(episode)
+  local list, seen = {}, {}
+  for _, turn in ipairs(episode.turns) do
+    if turn.label and not seen[turn.label] then
+      seen[turn.label] = true
+      list[#list + 1] = turn.label
+    end
+  end
+  return list
 end
 
 return loop

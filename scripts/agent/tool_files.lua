@@ -253,4 +253,31 @@ function files.below(pattern)
   return (pattern:gsub("^" .. INSIDE .. "/", ""))
 end
 
+--- Changes one file that was read: its text goes through `change(text, path)`, which gives the new text and what the
+--- agent is told, or nil, a message and a label; then it is saved.
+---@param context table
+---@param file_path string
+---@param change fun(text: string, path: string): string|nil, string, string?
+---@param read? fun(context: table, path: string): string|nil, string?, string?   instead of `current`
+---@return string|nil told, string? message, string? label
+function files.edit(context, file_path, change, read)
+  local path, why, label = files.target(context, file_path)
+  if not path then
+    return nil, why, label
+  end
+  local text, problem, because = (read or files.current)(context, path)
+  if not text then
+    return nil, problem, because
+  end
+  local changed, told, failed = change(text, path)
+  if not changed then
+    return nil, told, failed
+  end
+  local saved, failure, code = files.save(context, path, changed)
+  if not saved then
+    return nil, failure, code
+  end
+  return told
+end
+
 return files

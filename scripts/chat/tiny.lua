@@ -13,6 +13,7 @@ local tiny = {}
 tiny.SPECIALS = { "<|end|>", "<|task|>", "<|answer|>", "<|result|>" }
 tiny.STOP = "<|end|>"
 tiny.DONE = "done\n"
+tiny.answers_are_files = true
 
 local Chat = {}
 Chat.__index = Chat

@@ -26,13 +26,12 @@ local function last_metrics(run)
 end
 
 local function rates(run)
-  return map(run, [[
-    SELECT stage || ', ' || coalesce(policy, '-') || ': pass rate' AS key, avg(correct) AS value
-    FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy
-    UNION ALL
-    SELECT stage || ', ' || coalesce(policy, '-') || ': faster than compile',
-      avg(coalesce(faster_compile, 0))
-    FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy]])
+  local out = {}
+  for _, row in ipairs(runs.rates(run)) do
+    local name = ("%s, %s: "):format(row.stage, row.policy ~= "" and row.policy or "-")
+    out[name .. "pass rate"], out[name .. "faster than compile"] = row.pass_rate, row.faster_compile
+  end
+  return out
 end
 
 local function print_pairs(title, a, b)

@@ -55,13 +55,19 @@ local function disk()
   return "ok", text
 end
 
-local function compiler()
-  local found, text = try { "g++", "--version" }
-  if not found then
-    return "lack", "no g++", "apt-get install g++"
+-- A program that must be there: its version, or how to get it.
+local function program(name, what, remedy)
+  return function()
+    local found, text = try { name, "--version" }
+    if not found then
+      return "lack", "no " .. what, remedy
+    end
+    return "ok", first_line(text)
   end
-  return "ok", first_line(text)
 end
+
+local compiler = program("g++", "g++", "apt-get install g++")
+local bubblewrap = program("bwrap", "bubblewrap", "apt-get install bubblewrap")
 
 local function tools()
   local lacking = {}
@@ -75,14 +81,6 @@ local function tools()
       "apt-get install ripgrep ccache ninja-build cmake (rg is what the agent's Grep runs)"
   end
   return "ok", "rg, ccache, ninja, cmake"
-end
-
-local function bubblewrap()
-  local found, text = try { "bwrap", "--version" }
-  if not found then
-    return "lack", "no bubblewrap", "apt-get install bubblewrap"
-  end
-  return "ok", first_line(text)
 end
 
 local function namespaces()

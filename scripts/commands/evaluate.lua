@@ -1,22 +1,20 @@
 -- khost evaluate: one verdict on one workspace.
 local args = require "lib.args"
 local candidate = require "lib.candidate"
-local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
 local log = require "khost.log"
 local verdicts = require "judge.verdict"
 
 local OPTIONS = candidate.options("cpu", "cpu, or cuda on a machine with an NVIDIA GPU", {
   { name = "--no-measure", kind = "flag", help = "verify only" },
-  { name = "--require", kind = "text", help = "compile:1.05 or eager:2; without it exit 1, and 3 if the speed is unresolved" },
+  { name = "--require", kind = "text", help = "compile:1.05 or eager:2; without it exit 1,"
+    .. " and 3 if the speed is unresolved" },
   { name = "--json", kind = "flag", help = "print the whole record" },
 })
 local ABOUT = { name = "evaluate", summary = "builds, verifies and times a workspace's kernels", notes = [[
 exit codes: 0 correct, and --require reached; 1 not correct, or --require missed; 2 misuse;
   3 no verdict on the kernel: the judge failed, the task cannot be judged, or --require with an unresolved speed]] }
-local TOLERANCES = { calibrated = true, strict = true, paper = true }
 
 local function parse_require(text)
   if not text then return nil end
@@ -30,6 +28,8 @@ end
 local UNRESOLVED = {
   short_baseline = "a baseline is shorter than 20 times the clock's slack, so nothing is said about speed",
   no_baseline = "no baseline could be measured",
+  disturbed = "other programs had the kernel's core while it or a baseline was timed;"
+    .. " ask again when the machine is quiet",
   constant_task = "the task's inputs and weights contain nothing random, so an answer can be replayed",
 }
 
@@ -43,8 +43,9 @@ local function print_verdict(verdict)
     log.print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))
     for _, side in ipairs { "eager", "compile" } do
       if verdict.speedup[side] then
-        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]), verdict.speedup[side],
-          verdict.speed == "unresolved" and "unresolved" or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
+        log.print(("  %-9s  %s  %.2fx  %s"):format(side, milliseconds(verdict.times[side .. "_s"]),
+          verdict.speedup[side], verdict.speed == "unresolved" and "unresolved"
+            or verdicts.is_faster(verdict, side) and "faster by more than 5 %"
             or "not faster by more than 5 %"))
       end
     end
@@ -59,28 +60,13 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local machine, problem = config.load {}
-  if not machine then args.misuse(problem) end
-  options.tolerance = options.tolerance or machine.judge.tolerance
-  options.threads = options.threads or machine.judge.threads
-  candidate.check_target(options.target)
-  if not TOLERANCES[options.tolerance] then
-    args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(options.tolerance))
-  end
   local required = parse_require(options.require)
   if required and options.no_measure then args.misuse("--require needs times, which --no-measure leaves out") end
-  local source = candidate.task(options.task)
-  local files = candidate.files(options.workspace, options.target)
-
-  local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
-  if not process then args.misuse(unavailable) end
+  local judge, body = candidate.open(options)
   fs.eprint("khost: starting Python, building and verifying (a first verdict takes about 20 s)\n")
-  local verdict, why, code = process:request("evaluate", {
-    task = { source = source, name = options.task },
-    target = options.target, files = files, tolerance = options.tolerance, threads = options.threads,
-    measure = not options.no_measure,
-  })
-  process:close()
+  body.measure = not options.no_measure
+  local verdict, why, code = judge:request("evaluate", body)
+  judge:close()
   if not verdict and code == "bad_input" then args.misuse(why) end
   if not verdict then
     fs.eprint(("khost: no verdict on %s: %s\n"):format(options.task, why))

@@ -4,7 +4,8 @@ local candidate = require "lib.candidate"
 local diff = require "lib.diff"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
+local config = require "khost.config"
 local log = require "khost.log"
 local named = require "policies.named"
 local runs = require "lib.runs"
@@ -31,7 +32,6 @@ local OPTIONS = {
   { name = "--resume", kind = "text", optional_value = "latest", help = "go on with a search that was stopped" },
 }
 local ABOUT = { name = "optimize", summary = "searches the fastest verified kernel for one operator" }
-local SKILLS = { cpu = "cpp-kernel", cuda = "cuda-kernel" }
 -- What a resumed search takes from the run instead of from the command line.
 local KEPT = { "policy", "turns", "model", "format", "stream", "temperature", "context", "target", "tolerance",
   "threads", "seed" }
@@ -112,8 +112,7 @@ local function tell(best, folder, run, episodes)
 end
 
 local function task_of(judge, settings)
-  local task = { id = fs.sha256(settings.source), name = settings.task, source = settings.source,
-    skill = SKILLS[settings.target] }
+  local task = { id = fs.sha256(settings.source), name = settings.task, source = settings.source }
   local graph, message, code = judge:trace(task)
   if not graph and code == "bad_task" then args.misuse(("%s: %s"):format(settings.task, message)) end
   task.graph = graph
@@ -125,7 +124,7 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  if not SKILLS[options.target] then args.misuse(("--target %s: cpu or cuda expected"):format(options.target)) end
+  candidate.check_target(options.target)
   if options.resume == "latest" and options.task and not options.task:find("%.py$") then
     options.resume, options.task = options.task, nil  -- `--resume RUN` as well as `--resume=RUN`
   end
@@ -138,12 +137,14 @@ local function run(list)
   else
     settings = settings_of(options)
   end
-  local judge, unavailable = judging.open { jobs = 1, tolerance = settings.tolerance, threads = settings.threads,
-    target = settings.target }
+  local machine, problem = config.load {}
+  if not machine then args.misuse(problem) end
+  local judge, unavailable = client.open(config.plain(machine), { jobs = 1, tolerance = settings.tolerance,
+    threads = settings.threads, target = settings.target })
   if not judge then args.misuse(unavailable) end
-  local policy, message, code = named.open(settings.policy, { toolset = tools.load(), model = settings.model,
-    format = settings.format, stream = settings.stream, temperature = settings.temperature,
-      context = settings.context })
+  local policy, message, code = named.open(settings.policy, { toolset = tools.load(), target = settings.target,
+    machine = config.plain(machine).machine, model = settings.model, format = settings.format,
+    stream = settings.stream, temperature = settings.temperature, context = settings.context })
   if not policy then
     judge:close()
     args.misuse((code == "bad_input" and "--policy: " or "") .. message)
@@ -152,8 +153,8 @@ local function run(list)
   kept = kept or new_run(options, settings)  -- what cannot begin leaves no run
   say(("%s with %s, run %s"):format(settings.task, policy.name, kept:info().id))
   local best, episodes, trouble = search.run { run = kept, judge = judge, policy = policy, task = task,
-    seconds = options.minutes * 60, turns = settings.turns, episodes = options.episodes, seed = settings.seed,
-    say = say }
+    target = settings.target, limits = config.plain(machine).limits, seconds = options.minutes * 60,
+    turns = settings.turns, episodes = options.episodes, seed = settings.seed, say = say }
   judge:close()
   if trouble then say("the policy failed: " .. trouble) end
   kept:finish((trouble or not best) and "failed" or "done")

@@ -1,10 +1,8 @@
 -- khost profile: where one workspace's kernels spend their time. No reward and no verdict comes of it.
 local args = require "lib.args"
 local candidate = require "lib.candidate"
-local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
 local log = require "khost.log"
 local profiler = require "khost.profiler"
 
@@ -16,19 +14,11 @@ local ABOUT = { name = "profile", summary = "kernel table, bandwidth and FLOP ra
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local machine, problem = config.load {}
-  if not machine then args.misuse(problem) end
-  candidate.check_target(options.target)
-  local source = candidate.task(options.task)
-  local files = candidate.files(options.workspace, options.target)
-
-  local process, unavailable = judge.open { jobs = 1, limits = machine.limits }
-  if not process then args.misuse(unavailable) end
+  local judge, body = candidate.open(options)
   fs.eprint("khost: starting Python, building, verifying and profiling (a first profile takes about a minute)\n")
-  local profile, why = profiler.measure(process, { task = { source = source, name = options.task }, files = files,
-    target = options.target, tolerance = options.tolerance or machine.judge.tolerance,
-    threads = options.threads or machine.judge.threads, against = options.eager_only and "eager" or nil })
-  process:close()
+  body.against = options.eager_only and "eager" or nil
+  local profile, why = profiler.measure(judge, body)
+  judge:close()
   if not profile then error(("%s: %s"):format(options.task, why), 0) end
   if options.json then
     log.print(json.encode(profile, true))

@@ -3,7 +3,7 @@
 local args = require "lib.args"
 local checking = require "suites.checking"
 local fs = require "khost.fs"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local load = require "suites.load"
 local log = require "khost.log"
 local report = require "suites.report"
@@ -79,7 +79,7 @@ COMMANDS.check = {
     while options.limit and #tasks > options.limit do
       tasks[#tasks] = nil
     end
-    local process, message = judge.open { jobs = options.jobs }
+    local process, message = judge.open(nil, { jobs = options.jobs })
     if not process then
       args.misuse(message)
     end

@@ -9,6 +9,10 @@
 -- arithmetically, speed-ups geometrically, which reproduces the paper's table 1 from its own rows. Intervals are over
 -- tasks at 95 %: Wilson's for rates, Student's of the logarithms for speed-ups.
 
+-- No other module computes a rate: verdicts, episodes and rows of a store are counted here, too.
+
+local verdicts = require "judge.verdict"
+
 local metrics = {}
 
 ---@class (exact) Result
@@ -16,7 +20,7 @@ local metrics = {}
 ---@field level? integer
 ---@field correct boolean
 ---@field times? {candidate_s?: number, eager_s?: number, compile_s?: number}
----@field speedup? table<string, number>    by side, where times are not given
+---@field speedup? table<string, number>    by side; where it is not given, of the times
 ---@field faster? table<string, boolean>    by side; else a speed-up over 1.05
 
 metrics.SIDES = { "eager", "compile" }
@@ -31,8 +35,9 @@ local function positive(value, what)
   return value
 end
 
---- Baseline time over own time; nil when the solution is wrong or was not timed. Times that are zero, infinite or no
---- numbers are errors: a mean over them would be a lie.
+--- The speed-up of the verdict, which is charged with the clock's slack; of results without one, baseline time over own
+--- time. nil when the solution is wrong or was not timed. Values that are zero, infinite or no numbers are errors: a
+--- mean over them would be a lie.
 ---@param result Result
 ---@param side string
 ---@return number|nil
@@ -40,12 +45,13 @@ function metrics.speedup(result, side)
   if not result.correct then
     return nil
   end
-  local own, base = result.times and result.times.candidate_s, result.times and result.times[side .. "_s"]
-  if own and base then
-    return positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
-  end
   local given = result.speedup and result.speedup[side]
-  return given and positive(given, result.task .. ": speed-up over " .. side)
+  if given then
+    return positive(given, result.task .. ": speed-up over " .. side)
+  end
+  local own, base = result.times and result.times.candidate_s, result.times and result.times[side .. "_s"]
+  return own and base
+    and positive(base, result.task .. ": time of " .. side) / positive(own, result.task .. ": own time")
 end
 
 local function geometric_mean(values)
@@ -54,6 +60,44 @@ local function geometric_mean(values)
     sum = sum + math.log(value)
   end
   return #values > 0 and math.exp(sum / #values) or nil
+end
+
+--- The geometric mean of numbers, nil for none; raises for one that is not positive and finite.
+---@param values number[]
+---@return number|nil
+function metrics.geometric_mean_of(values)
+  for _, value in ipairs(values) do
+    positive(value, "geometric mean")
+  end
+  return geometric_mean(values)
+end
+
+--- The mean, nil for none.
+---@param values number[]
+---@return number|nil
+function metrics.mean(values)
+  local sum = 0
+  for _, value in ipairs(values) do
+    sum = sum + value
+  end
+  return #values > 0 and sum / #values or nil
+end
+
+--- Verdicts that count, as results: what says nothing about a candidate is in no rate.
+---@param list table[]   verdicts
+---@return Result[]
+function metrics.counted(list)
+  local out = {}
+  for _, verdict in ipairs(list) do
+    if verdicts.counts(verdict) then
+      local result = { task = verdict.task or "?", correct = verdicts.passed(verdict), speedup = {}, faster = {} }
+      for _, side in ipairs(metrics.SIDES) do
+        result.speedup[side], result.faster[side] = verdicts.speedup(verdict, side), verdicts.is_faster(verdict, side)
+      end
+      out[#out + 1] = result
+    end
+  end
+  return out
 end
 
 --- Speed-ups of the correct and timed solutions.
@@ -199,6 +243,26 @@ function metrics.summary(results)
     end
   end
   return out
+end
+
+--- The share of right ones among verdicts that count, 0 for none; and how many count.
+---@param list table[]   verdicts
+---@return number rate, integer count
+function metrics.pass_rate(list)
+  local results = metrics.counted(list)
+  return #results > 0 and share(results, function(r) return r.correct end) / #results or 0, #results
+end
+
+--- The row of the paper's table 1 over verdicts.
+---@param list table[]
+---@return {tasks: integer, pass_rate: number, faster: table<string, number>, speedup: table<string, number|nil>}
+function metrics.table1(list)
+  local s = metrics.summary(metrics.counted(list))
+  local row = { tasks = s.tasks, pass_rate = s.pass.value, faster = {}, speedup = {} }
+  for _, side in ipairs(metrics.SIDES) do
+    row.faster[side], row.speedup[side] = s.faster[side].value, s.speedup[side].value
+  end
+  return row
 end
 
 --- Levels joined with the weight of their tasks. A level without a speed-up is left out of the speed-up.

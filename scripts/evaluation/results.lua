@@ -1,6 +1,7 @@
 -- What an evaluation found, task by task, and the tables made of it: the paper's table 1 by level and overall, fast_p,
 -- CSV and JSON with absolute times and failures.
 
+local best = require "judge.best"
 local csv = require "evaluation.csv"
 local json = require "khost.json"
 local metrics = require "evaluation.metrics"
@@ -34,23 +35,15 @@ function results.of(task, sample, verdict, effort)
     cost = effort.cost, turns = effort.turns, seconds = effort.seconds }
 end
 
---- Of several samples of a task the best: correct before wrong, then the greater speed-up over compile (the paper's
---- choice), or over eager where compile has no time.
+--- Of several samples of a task the best, by judge.best.
 ---@param list Result[]
 ---@return Result[]
 function results.best(list)
   local by_task, order = {}, {}
-  local function rank(r)
-    return (r.correct and 1e9 or 0) + (metrics.speedup(r, "compile") or metrics.speedup(r, "eager") or 0)
-      - (verdicts.counts(r) and 0 or 1)
-  end
   for _, r in ipairs(list) do
-    local best = by_task[r.task]
-    if not best then
-      order[#order + 1], by_task[r.task] = r.task, r
-    elseif rank(r) > rank(best) then
-      by_task[r.task] = r
-    end
+    local known = by_task[r.task]
+    order[#order + 1] = not known and r.task or nil
+    by_task[r.task] = best.better(r, known) and r or known
   end
   local out = {}
   for index, id in ipairs(order) do
@@ -129,9 +122,9 @@ end
 function results.tables(policies)
   local main, fast, effort, left_out = {}, {}, {}, 0
   for _, policy in ipairs(policies) do
-    local best, missing = results.counted(results.best(policy.results))
+    local counted, missing = results.counted(results.best(policy.results))
     left_out = left_out + missing
-    local levels, all, weighted = metrics.by_level(best)
+    local levels, all, weighted = metrics.by_level(counted)
     for _, level in ipairs(#levels > 1 and levels or {}) do
       main[#main + 1] = row("level " .. level.level, policy.name, level.summary)
     end

@@ -1,44 +1,6 @@
--- The figures of the paper's table 1 over a set of verdicts: pass rate, faster rate and geometric-mean speed-up against
--- eager and compile (definitions: KernelBench's score.py; a speed-up counts for correct and timed candidates only).
-local verdicts = require "judge.verdict"
+-- Prints the rows of the paper's table 1, which evaluation.metrics computes.
 
 local score = {}
-
--- The geometric mean of positive numbers; nil for none.
-function score.geometric_mean(values)
-  if #values == 0 then return nil end
-  local sum = 0
-  for _, value in ipairs(values) do
-    if not (value > 0 and value < math.huge) then
-      error(("geometric_mean: a positive finite number expected, got %s"):format(tostring(value)), 2)
-    end
-    sum = sum + math.log(value)
-  end
-  return math.exp(sum / #values)
-end
-
--- { tasks, pass_rate, faster = { eager, compile }, speedup = { eager, compile } }; verdicts that do not count are in no rate.
-function score.table1(list)
-  local tasks, passed = 0, 0
-  local faster, speedups = { eager = 0, compile = 0 }, { eager = {}, compile = {} }
-  for _, verdict in ipairs(list) do
-    if verdicts.counts(verdict) then
-      tasks = tasks + 1
-      passed = passed + (verdicts.passed(verdict) and 1 or 0)
-      for side, ratios in pairs(speedups) do
-        if verdicts.is_faster(verdict, side) then faster[side] = faster[side] + 1 end
-        ratios[#ratios + 1] = verdicts.speedup(verdict, side)
-      end
-    end
-  end
-  local function rate(n) return tasks > 0 and n / tasks or 0 end
-  return {
-    tasks = tasks,
-    pass_rate = rate(passed),
-    faster = { eager = rate(faster.eager), compile = rate(faster.compile) },
-    speedup = { eager = score.geometric_mean(speedups.eager), compile = score.geometric_mean(speedups.compile) },
-  }
-end
 
 local function percent(x) return ("%.1f %%"):format(100 * x) end
 local function times(x) return x and ("%.2fx"):format(x) or "-" end

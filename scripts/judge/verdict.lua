@@ -1,5 +1,6 @@
--- What a verdict means, by the judge's own table (`khost.judge`): whether it counts in a rate, may be scored, passed, and
--- which exit code it is. Rewards, tables, SQL and commands ask here, and nowhere else is a status compared for that.
+-- What a verdict means, by the judge's own table (`khost.judge`): whether it counts in a rate, may be scored, passed,
+-- and which exit code it is. Rewards, tables, SQL and commands ask here, and nowhere else is a status compared for
+-- that.
 
 local judge = require "khost.judge"
 
@@ -53,8 +54,8 @@ function verdict.is_void(record)
   return verdict.row(record).fault == "host"
 end
 
---- Whether a reward may be made of it; else why the episode is void. Passing by another tolerance than the calibrated one
---- is for published comparisons and pays nothing.
+--- Whether a reward may be made of it; else why the episode is void. Passing by another tolerance than the calibrated
+--- one is for published comparisons and pays nothing.
 ---@param record VerdictRow
 ---@return boolean scored, string? why
 function verdict.scored(record)

@@ -1,5 +1,5 @@
--- Folders that a stranger filled: a candidate's workspace, a suite. No link in them is followed, and what is no regular file
--- (a pipe, a device) is not opened: whoever runs khost may read more than who wrote the folder.
+-- Folders that a stranger filled: a candidate's workspace, a suite. No link in them is followed, and what is no regular
+-- file (a pipe, a device) is not opened: whoever runs khost may read more than who wrote the folder.
 
 local fs = require "khost.fs"
 
@@ -16,7 +16,8 @@ local REFUSED = { link = "a symbolic link, which is not followed here: put the f
 ---@field depth? integer     folders below it that are entered; all when absent
 ---@field keep? fun(path: string, kind: "file"|"link"|"other"): boolean   what is wanted; all when absent
 ---@field enter? fun(path: string): boolean  which folders are entered; all when absent
----@field refused? fun(path: string, why: string)   told of links, pipes and devices, which are a failure when it is absent
+---@field refused? fun(path: string, why: string)   told of links, pipes and devices, which are a failure when it is
+---absent
 
 --- Paths of regular files below a folder, sorted.
 ---@param folder string

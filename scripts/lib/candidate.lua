@@ -1,6 +1,9 @@
--- What commands take from the command line about a candidate: its target and the files of its workspace.
+-- What commands take from the command line about a candidate: its target, its task and the files of its workspace; and
+-- the judge for it.
 local args = require "lib.args"
 local beneath = require "lib.beneath"
+local client = require "judge.client"
+local config = require "khost.config"
 local fs = require "khost.fs"
 
 local source_text = require "lib.source_text"
@@ -65,7 +68,9 @@ function candidate.files(folder, target)
     end
   end
   local kind = beneath.kind(folder, "kernels")
-  if kind and kind ~= "folder" then args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind)) end
+  if kind and kind ~= "folder" then
+    args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind))
+  end
   local paths, message = {}, nil
   if kind then paths, message = beneath.files(folder, { under = "kernels" }) end
   if not paths then args.misuse("--workspace " .. message) end
@@ -76,6 +81,27 @@ function candidate.files(folder, target)
   end
   add("model_new.py")
   return files
+end
+
+local TOLERANCES = { calibrated = true, strict = true, paper = true }
+
+--- Reads what the options name and opens a judge for it. Ends the program on misuse.
+---@param options table   what args.parse made of candidate.options
+---@return table judge, {task: {source: string, name: string}, files: table<string, string>} body
+function candidate.open(options)
+  local machine, problem = config.load {}
+  if not machine then args.misuse(problem) end
+  local settings = config.plain(machine)
+  local tolerance = options.tolerance or settings.judge.tolerance
+  candidate.check_target(options.target)
+  if not TOLERANCES[tolerance] then
+    args.misuse(("--tolerance %s: calibrated, strict or paper expected"):format(tolerance))
+  end
+  local body = { task = { source = candidate.task(options.task), name = options.task },
+    files = candidate.files(options.workspace, options.target) }
+  local judge, unavailable = client.open(settings, { jobs = 1, target = options.target, tolerance = tolerance,
+    threads = options.threads })
+  return judge or args.misuse(unavailable), body
 end
 
 return candidate

@@ -4,7 +4,7 @@
 local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local log = require "khost.log"
 local reward = require "lib.reward"
 local runs = require "lib.runs"
@@ -70,8 +70,7 @@ function pipeline.open(options, recipe)
     args.misuse(("reward.scheme %s: %s"):format(self.config.reward.scheme, message))
   end
   self.reward = scheme
-  local process, unavailable = judging.open { jobs = self.config.judge.jobs, tolerance = self.config.judge.tolerance,
-    threads = self.config.judge.threads, target = self.config.machine.target }
+  local process, unavailable = client.open(self.config)
   if not process then
     args.misuse(unavailable)
   end

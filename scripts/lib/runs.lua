@@ -2,6 +2,7 @@
 
 local config = require "khost.config"
 local fs = require "khost.fs"
+local metrics = require "evaluation.metrics"
 local store = require "khost.store"
 
 local runs = {}
@@ -79,10 +80,7 @@ local TABLES = {
         count(*) AS verdicts
       FROM verdicts GROUP BY stage, status, judge_stage, reason ORDER BY min(id), verdicts DESC]],
     columns = { "stage", "status", "judge_stage", "reason", "verdicts" } },
-  { title = "Correct and faster, by policy", sql = [[
-      SELECT stage, coalesce(policy, '') AS policy, count(*) AS verdicts, avg(correct) AS pass_rate,
-        avg(coalesce(faster_eager, 0)) AS faster_eager, avg(coalesce(faster_compile, 0)) AS faster_compile
-      FROM verdicts WHERE counts <> 'not_counted' GROUP BY stage, policy ORDER BY min(id)]],
+  { title = "Correct and faster, by policy", rows = function(run) return runs.rates(run) end,
     columns = { "stage", "policy", "verdicts", "pass_rate", "faster_eager", "faster_compile" } },
   { title = "Scripts that scored", sql = [[
       SELECT substr(m.script_hash, 1, 12) AS hash, coalesce(s.path, '') AS path, m.stage AS stage,
@@ -93,6 +91,35 @@ local TABLES = {
     columns = { "hash", "path", "stage", "first_step", "last_step" } },
 }
 
+local function yes(value)
+  return value == 1 or value == true
+end
+
+--- Pass and faster rates by stage and policy, of stored verdicts that count, in the order of their first verdicts.
+---@param run khost.Store
+---@return {stage: string, policy: string, verdicts: integer, pass_rate: number, faster_eager: number, faster_compile:
+---number}[]
+function runs.rates(run)
+  local groups, order = {}, {}
+  for _, row in ipairs(assert(run:query [[SELECT coalesce(stage, '') AS stage, coalesce(policy, '') AS policy, correct,
+      faster_eager, faster_compile FROM verdicts WHERE counts <> 'not_counted' ORDER BY id]])) do
+    local key = row.stage .. "\n" .. row.policy
+    if not groups[key] then
+      groups[key], order[#order + 1] = { stage = row.stage, policy = row.policy }, key
+    end
+    table.insert(groups[key], { task = "?", correct = yes(row.correct), faster = { eager = yes(row.faster_eager),
+      compile = yes(row.faster_compile) } })
+  end
+  local list = {}
+  for index, key in ipairs(order) do
+    local group = groups[key]
+    local summary = metrics.summary(group)
+    list[index] = { stage = group.stage, policy = group.policy, verdicts = #group, pass_rate = summary.pass.value,
+      faster_eager = summary.faster.eager.value, faster_compile = summary.faster.compile.value }
+  end
+  return list
+end
+
 --- The tables of a run: {title, columns, rows of texts}; empty ones are left out.
 ---@param run khost.Store
 ---@return {title: string, columns: string[], rows: string[][]}[]
@@ -100,7 +127,7 @@ function runs.tables(run)
   local out = {}
   for _, definition in ipairs(TABLES) do
     local rows = {}
-    for _, row in ipairs(assert(run:query(definition.sql))) do
+    for _, row in ipairs(definition.rows and definition.rows(run) or assert(run:query(definition.sql))) do
       local cells = {}
       for index, column in ipairs(definition.columns) do
         local is_time = column == "seconds" or column:match("_s$")

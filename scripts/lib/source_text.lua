@@ -1,4 +1,5 @@
--- The text of a Python file as UTF-8, which is what goes to the judge. Python decodes a file by its coding line (PEP 263).
+-- The text of a Python file as UTF-8, which is what goes to the judge. Python decodes a file by its coding line (PEP
+-- 263).
 
 local source_text = {}
 
@@ -15,7 +16,8 @@ local function first_bad(text)
   end
 end
 
-local LATIN = { ["latin-1"] = true, latin1 = true, ["iso-8859-1"] = true, ["iso8859-1"] = true, l1 = true, ["8859"] = true,
+local LATIN = { ["latin-1"] = true, latin1 = true, ["iso-8859-1"] = true, ["iso8859-1"] = true, l1 = true,
+  ["8859"] = true,
   cp819 = true, ["iso-latin-1"] = true }
 
 -- The coding that one of the first two lines names, and these lines.
@@ -27,8 +29,8 @@ local function coding_of(text)
   end
 end
 
---- Text in UTF-8. A file in Latin-1 that says so is converted, with its coding line; a byte that is neither is a failure that
---- names its line.
+--- Text in UTF-8. A file in Latin-1 that says so is converted, with its coding line; a byte that is neither is a
+--- failure that names its line.
 ---@param bytes string
 ---@param path string   for messages
 ---@return string|nil, string? message, string? code
@@ -41,8 +43,8 @@ function source_text.decode(bytes, path)
     return nil, ("%s: line %d is no UTF-8 and the file names no coding: save it as UTF-8, or begin it with "
       .. "'# -*- coding: latin-1 -*-'"):format(path, line), "bad_input"
   elseif not LATIN[coding] then
-    return nil, ("%s: line %d is no UTF-8, and files in '%s' are not read: save it as UTF-8"):format(path, line, written),
-      "bad_input"
+    return nil, ("%s: line %d is no UTF-8, and files in '%s' are not read: save it as UTF-8"):format(
+      path, line, written), "bad_input"
   end
   local text = bytes:gsub("[\128-\255]", function(byte)
     local code = byte:byte()

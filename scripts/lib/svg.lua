@@ -9,8 +9,8 @@ local LEFT, RIGHT, TOP, BOTTOM = 52, 10, 26, 22
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
 
---- Text of strangers that may stand in HTML and SVG, in an attribute too: no markup, no control characters and no marks of
---- direction.
+--- Text of strangers that may stand in HTML and SVG, in an attribute too: no markup, no control characters and no marks
+--- of direction.
 ---@param text string
 ---@return string
 function svg.escape(text)

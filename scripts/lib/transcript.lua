@@ -127,7 +127,8 @@ end
 function Writer:verdict(verdict)
   self:rule("verdict")
   local times, speedup = verdict.times or {}, verdict.speedup or {}
-  self:line(self:paint(verdicts.passed(verdict) and "good" or "error", ("%s%s%s"):format(verdict.status, verdict.stage and " at "
+  self:line(self:paint(verdicts.passed(verdict) and "good" or "error", ("%s%s%s"):format(verdict.status,
+    verdict.stage and " at "
     .. verdict.stage or "", verdict.reason and verdict.reason ~= "" and ": " .. verdict.reason or "")))
   if times.candidate_s then
     self:line(("candidate %s, eager %s (%sx), compile %s (%sx)"):format(runs.duration(times.candidate_s),

@@ -4,8 +4,8 @@
 
 local judge = {}
 
---- What every status means, one row a status: who is at fault, what it counts as, whether a reward may be made of it, the
---- exit code of `khost evaluate`, and a sentence. `require "judge.verdict"` answers questions by it.
+--- What every status means, one row a status: who is at fault, what it counts as, whether a reward may be made of it,
+--- the exit code of `khost evaluate`, and a sentence. `require "judge.verdict"` answers questions by it.
 ---@type {word: string, fault: "nobody"|"candidate"|"task"|"host", counts: "passed"|"failed"|"not_counted", scored: boolean, exit_code: integer, sentence: string}[]
 judge.statuses = {}
 
@@ -23,30 +23,32 @@ local Judge = {}
 ---@field detail string                 for a reader
 ---@field correct boolean               follows from the status; scripts ask judge.verdict instead
 ---@field speed "measured"|"unresolved"|"none"   unresolved: nothing may be said, and every `faster` is false
----@field speed_reason ""|"short_baseline"|"no_baseline"|"constant_task"   why it is unresolved
+---@field speed_reason ""|"short_baseline"|"no_baseline"|"disturbed"|"constant_task"   why it is unresolved
 ---@field times table<string, number>   candidate_s, eager_s, compile_s
----@field speedup table<string, number> eager, compile
+---@field speedup table<string, number> eager, compile; with the candidate's time charged with slack_s
 ---@field faster table<string, boolean> by more than 5 %, decided at 99 %
 ---@field slack_s number                the most that a dishonest acknowledgement could gain
 ---@field evidence table                hashes, seeds, samples, exclusive_s (of the lease), disturbed_windows
 ---@field wall_s table<string, number>  by step; target cuda: also sets, start, brackets, wait (for the device, in no other part)
 
---- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as many
---- as there are cores). limits: of a candidate's process, as the table of that name in khost.toml.
----@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer, command_s?: number} }
+--- python: an interpreter with PyTorch (default: KHOST_PYTHON). jobs: requests worked on at the same time (3; 0: as
+--- many as there are cores). limits: of a candidate's process, as in khost.toml.
+---@param options? { python?: string, jobs?: integer, limits?: {memory_mb?: integer, processes?: integer, tmp_mb?: integer} }
 ---@return khost.Judge? judge
 ---@return string? message
 ---@return string? code
 function judge.open(options) end
 
 --- Waits for the answer. Kinds:
---- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, threads?, against?, target? } gives a Verdict.
----   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile, without against).
----   against = "self" times the candidate against itself instead of eager and compile (times.self_s, faster.self).
+--- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, threads?, against?,
+--- target? } gives a Verdict.
+---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile).
+---   against: what the time is compared with: "both" (eager and compile, the default), "eager" or "compile" alone, or on
+---   target "cpu" "self", the candidate as its own baseline (times.self_s, faster.self). Another word is bad_input.
 ---   target = "cuda" takes plans (launchers with KHOST_EXPORT) and candidates in Python: model_new.py whose ModelNew runs, with
 ---   load_inline (KernelBench) or kernels/ and their *_binding.cpp (CUDA-Agent). subject = "plan", "python" or "auto" (the
 ---   default: launchers make a plan) says which; evidence.subject tells, and evidence.provenance is "in-process" for Python.
----   target = "cuda" with against = "eager" leaves torch.compile out, which takes most of a new task's first seconds.
+---   against = "eager" spares torch.compile, which takes most of a new task's first seconds.
 ---   compile_cache: what "check" gave as compile.cache (Base64), opened in the compiled baseline's jail and nowhere else;
 ---   evidence.compile_cache_hits says what it spared. evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the
@@ -55,10 +57,12 @@ function judge.open(options) end
 ---   also has kernel tables by CUPTI (`profile`, see khost.profiler; the candidate's is its own word), unless
 ---   kernels = false.
 --- "trace" { task } gives the task's graph; "admit" { task } what the filter asks.
---- "check" { task, target?, stages, limits, timeout_s?, seed?, worth_s?, cache? } measures a task's health stage by stage
+--- "check" { task, target?, stages, limits, timeout_s?, seed?, worth_s?, cache? } measures a task's health stage by
+--- stage
 ---   ("structure", "run", "again": in a process that started apart, "compile"); gives {structure?, run?, again?, compile?,
 ---   failure? = {stage, code, message}} (scripts/suites/checking.lua asks it).
---- "crawl" { request = { find = "torch"|"transformers", part? } | { probe = sources }, target?, timeout_s? } finds operators, or tells
+--- "crawl" { request = { find = "torch"|"transformers", part? } | { probe = sources }, target?, timeout_s? } finds
+--- operators, or tells
 ---   shapes of task files (scripts/synthesis/library.lua).
 --- Failures: bad_task (the task's own error), gone (the judge died), bad_input.
 ---@async

@@ -91,12 +91,6 @@ function Schedule:counts() end
 ---@return table<string, {total?: number, parts?: table, message?: string, code?: string}>
 function rewards.compare(episode, schemes) end
 
---- Group advantages of one group of scores. A group of one, or one without any spread, gets zeros.
----@param scores number[]
----@param options? {center?: "mean"|"leave_one_out"|"none", scale?: "none"|"std"}
----@return number[]
-function rewards.advantages(scores, options) end
-
 --- Splits a list by a rubric: `rubric(item)` returns keep and, when it does not keep, a reason: a short stable word.
 --- Every dropped item gets the field `reason`.
 ---@generic T: table

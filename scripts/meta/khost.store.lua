@@ -56,7 +56,8 @@ function store.find(root, name) end
 ---@return string[]
 function store.runs(root) end
 
---- Appends a record; returns its id.
+--- Appends a record; returns its id. A trajectory takes the place of one with its stage, step and index whose verdict
+--- is void; another one that is there already is an error.
 ---@param kind string
 ---@param record table
 ---@return integer|nil, string? message, string? code

@@ -98,10 +98,12 @@ function Batch:fill(column, source) end
 --- Advantages over action tokens only, returns for the critic, and metrics: reward_*, advantage_* (before whitening),
 --- value_*, return_mean, ev_lambda, ev_mc, length_mean, action_tokens, trajectories, empty_trajectories.
 --- `lambda` is 0.95, `lambda_critic` the same when absent; `adaptive_alpha` above 0 makes the actor's lambda follow the
---- length (1 - 1/(alpha n)). `whiten`: true or "full" (default), "center", false or "none".
+--- length (1 - 1/(alpha n)). `whiten`: true or "full" (default), "center", false or "none"; it divides by at least
+--- `whiten_floor` (0), in units of the reward.
 --- source = "group": reward against its group, without a critic: center = "mean" (default) or "leave_one_out"; scale =
---- "none" (default) or "std". Where several ranks train, whitening is over all of them; a rank that is gone gives code gone.
----@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, adaptive_alpha?: number, whiten?: boolean|string, center?: "mean"|"leave_one_out", scale?: "none"|"std"}
+--- "none" (default) or "std". Where several ranks train, whitening is over all of them; a rank that is gone gives code
+--- gone.
+---@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, adaptive_alpha?: number, whiten?: boolean|string, whiten_floor?: number, center?: "mean"|"leave_one_out", scale?: "none"|"std"}
 ---@return table<string, number>|nil metrics, string? message, string? code
 function Batch:advantages(options) end
 
@@ -159,8 +161,8 @@ function trainer.value(options) end
 ---@return khost.Objective
 function trainer.ppo(options) end
 
---- `lr` is the rate after `warmup` steps, over which it rises; by rule "linear" or "cosine" it falls to `floor` times `lr`
---- at step `steps`. Steps are those that the optimizer has taken, also before a resume.
+--- `lr` is the rate after `warmup` steps, over which it rises; by rule "linear" or "cosine" it falls to `floor` times
+--- `lr` at step `steps`. Steps are those that the optimizer has taken, also before a resume.
 ---@class (exact) khost.StepOptions
 ---@field lr number
 ---@field max_norm? number    0 does not clip
@@ -169,10 +171,11 @@ function trainer.ppo(options) end
 ---@field steps? integer
 ---@field floor? number       0
 
---- One optimizer step over the whole batch: accumulates over micro-batches under global denominators (those of all ranks),
---- then steps, or skips a gradient that is not finite or, with spike_factor, far above its recent norms. Waits for requests
---- of the policy that are in flight. Metrics: loss, norm, lr, skipped, skipped_total, skipped_nonfinite, skipped_spike, step, version, tokens, tokens_per_s, seconds; for an actor entropy, approx_kl, kl_k3,
---- clip_frac, clip_frac_low, clip_frac_high, dual_clip_frac, ratio_*, ess, sampler_gap_mean, _max, _k1, _k3, _chi2.
+--- One optimizer step over the whole batch: accumulates over micro-batches under global denominators (those of all
+--- ranks), then steps, or skips a gradient that is not finite or, with spike_factor, far above its recent norms. Waits
+--- for requests of the policy that are in flight. Metrics: loss, norm, lr, skipped, skipped_total, skipped_nonfinite,
+--- skipped_spike, step, version, tokens, tokens_per_s, seconds; for an actor entropy, approx_kl, kl_k3, clip_frac,
+--- clip_frac_low, clip_frac_high, dual_clip_frac, ratio_*, ess, sampler_gap_mean, _max, _k1, _k3, _chi2.
 ---@async
 ---@param batch khost.Batch
 ---@param objective khost.Objective
@@ -215,17 +218,20 @@ function Trainer:stats() end
 function trainer.train_tokenizer(texts, options) end
 
 --- Joins the processes that torchrun or srun started beside this one (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, or
---- SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_NODELIST); alone it answers rank 0 of 1. Call it before the first trainer opens:
---- every rank then opens the same model, packs its own episodes, and calls update and save as often as the others. Sums of
---- gradients and denominators cross between ranks, each keeps a slice of the optimizer's moments, rank 0 writes checkpoints.
---- Groups of episodes must not be spread over ranks. Of a machine's cards each rank sees one, by LOCAL_RANK or SLURM_LOCALID
---- (its rank where neither is set); what cards hold crosses by NCCL. A rank that is gone gives the others code gone.
+--- SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_NODELIST); alone it answers rank 0 of 1. Call it before the first trainer
+--- opens:
+--- every rank then opens the same model, packs its own episodes, and calls update and save as often as the others. Sums
+--- of gradients and denominators cross between ranks, each keeps a slice of the optimizer's moments, rank 0 writes
+--- checkpoints.
+--- Groups of episodes must not be spread over ranks. Of a machine's cards each rank sees one, by LOCAL_RANK or
+--- SLURM_LOCALID (its rank where neither is set); what cards hold crosses by NCCL. A rank that is gone gives the others
+--- code gone.
 ---@async
 ---@return {rank: integer, size: integer}|nil, string? message, string? code
 function trainer.ranks() end
 
---- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0), with weights in
---- fp32. The folder appears whole or not at all.
+--- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0), with
+--- weights in fp32. The folder appears whole or not at all.
 ---@async
 ---@param path string
 ---@param directory string

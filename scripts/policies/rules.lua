@@ -1,7 +1,7 @@
 -- The expert as an agent with tools: it writes one variant after the other, asks for its verification and its time, as
 -- a model would, and leaves the choice to the judge. It needs no model and no server.
 
-local expert = require "policies.expert"
+local experts = require "policies.experts"
 
 local rules = {}
 
@@ -15,6 +15,7 @@ end
 --- Writes the next variant; the last answer has no call.
 ---@return table|nil drawn
 function Conversation:draw()
+  local expert = self.expert
   self.turn = self.turn + 1
   local variant = expert.ORDER[#expert.ORDER + 1 - self.turn]  -- the fastest first: time may run out
   if not variant then
@@ -40,10 +41,11 @@ function Conversation:record()
 end
 
 --- A policy that reads a task's traced graph (`task.graph`).
+---@param target? "cpu"|"cuda"   what it writes; "cpu"
 ---@return table
-function rules.open()
+function rules.open(target)
   return { name = "expert", format = require "chat.openai", deterministic = true, begin = function(task)
-    return setmetatable({ task = task, turn = 0 }, Conversation)
+    return setmetatable({ task = task, turn = 0, expert = experts.of(target) }, Conversation)
   end }
 end
 

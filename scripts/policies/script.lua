@@ -39,11 +39,13 @@ function script.open(name, answer, format)
 end
 
 --- The expert as a policy: one answer, then done.
----@param variant string
+---@param variant? string          a name in its ORDER; the fastest, which is the last, when absent
+---@param target? "cpu"|"cuda"     what it writes; "cpu"
 ---@return table
-function script.expert(variant)
-  local expert = require "policies.expert"
+function script.expert(variant, target)
+  local expert = require("policies.experts").of(target)
   local parse = require "agent.parse"
+  variant = variant or expert.ORDER[#expert.ORDER]
   return script.open("expert " .. variant, function(task, said)
     if #said > 0 then
       return require("chat.tiny").DONE

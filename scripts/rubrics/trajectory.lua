@@ -39,13 +39,18 @@ local function without_calls(trajectory)
   return false
 end
 
--- The last thing that was built was never looked at by the agent.
+-- The last thing that was written was never found right by the agent. Answers that are files are verified at once; with
+-- tools the host says after which turns the files were ones that a verification of the agent had found right.
 local function unverified(trajectory)
-  local last
+  local last, open
   for _, turn in ipairs(trajectory.turns or {}) do
     last = turn.tool == "files" and turn or last
+    open = (open or turn.changes ~= nil) and not turn.verified
   end
-  return last ~= nil and last.status == "failed"
+  if last then
+    return last.status == "failed"
+  end
+  return open == true
 end
 
 --- Whether to keep a trajectory; if not, the reason.

@@ -30,7 +30,8 @@ function checking.question(source, options)
     stages[2], stages[3] = "run", "again"
     stages[4] = options.compile and "compile" or nil
   end
-  return { task = { source = source }, target = options.target, form = FORM, stages = stages, timeout_s = options.timeout_s,
+  return { task = { source = source }, target = options.target, form = FORM, stages = stages,
+    timeout_s = options.timeout_s,
     seed = options.seed, cache = options.cache, worth_s = options.worth_s, limits = {
     memory_bytes = options.memory_mb * 2 ^ 20, most_bytes = options.budget_mb * 2 ^ 20, most_flops = options.flops,
     most_elements = options.elements } }

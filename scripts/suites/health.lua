@@ -2,8 +2,8 @@
 
 local health = {}
 
--- Flaws that make a task useless to train and judge on, worst first; the others are remarks. A task that writes into its
--- inputs is judged by what it returns, but nobody should be trained on one.
+-- Flaws that make a task useless to train and judge on, worst first; the others are remarks. A task that writes into
+-- its inputs is judged by what it returns, but nobody should be trained on one.
 health.FLAWS = { "does_not_load", "missing_module", "hangs", "dies", "out_of_memory", "does_not_run",
   "no_elements", "returns_nan", "not_deterministic", "stateful", "hidden_state", "varies", "not_seeded",
   "differs_between_processes", "unfilled_memory", "changes_inputs",

@@ -39,8 +39,8 @@ local function file_task(folder, path, id, level)
   return { id = id, name = last_part(id), source = source, hash = fs.sha256(source), level = level }
 end
 
--- By the number that begins a name, as KernelBench's files are meant to be read, then by name; folders likewise, and the
--- files of a folder before those of its folders.
+-- By the number that begins a name, as KernelBench's files are meant to be read, then by name; folders likewise, and
+-- the files of a folder before those of its folders.
 local function natural(a, b)
   local folder_a, folder_b = a:match("^(.*)/") or "", b:match("^(.*)/") or ""
   if folder_a ~= folder_b then
@@ -146,7 +146,8 @@ end
 local function from_tables(folder, paths)
   local texts = {}
   for _, path in ipairs(paths) do
-    local whole, text, message, code = folder .. "/" .. path, nil, nil, nil
+    local whole = folder .. "/" .. path
+    local text, message, code
     if path:match("%.parquet$") then
       text, message, code = parquet_rows(whole)
     else
@@ -211,8 +212,9 @@ local function from_snapshot(folder, paths)
   return records.read(texts)
 end
 
--- A folder of Python files, and those one folder below; of a KernelBench checkout the folder of its levels. Where there are
--- none: Parquet and JSONL files at any depth, as a data set of Hugging Face has them, and then Python files at any depth.
+-- A folder of Python files, and those one folder below; of a KernelBench checkout the folder of its levels. Where there
+-- are none: Parquet and JSONL files at any depth, as a data set of Hugging Face has them, and then Python files at any
+-- depth.
 local function from_folder(path)
   if fs.exists(path .. "/KernelBench/level1") == "folder" then
     path = path .. "/KernelBench"
@@ -255,8 +257,8 @@ local function of_levels(tasks, levels, path)
   for _, task in ipairs(tasks) do
     local said = not task.level and task.origin and task.origin.level
     if said then
-      return nil, ("%s: the level of task '%s' is '%s': a number, or \"level2\", expected where --level chooses"):format(path,
-        task.id, tostring(said)), "bad_input"
+      return nil, ("%s: the level of task '%s' is '%s': a number, or \"level2\", expected where --level chooses")
+        :format(path, task.id, tostring(said)), "bad_input"
     end
     kept[#kept + 1] = wanted[task.level] and task or nil
     without = without + (task.level and 0 or 1)

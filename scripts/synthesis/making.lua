@@ -6,7 +6,7 @@ local checking = require "suites.checking"
 local duplicates = require "synthesis.duplicates"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local library = require "synthesis.library"
 local load = require "suites.load"
 local log = require "khost.log"
@@ -228,7 +228,7 @@ local function open_work(options)
   assert(fs.write(file, asked))
   options.jobs = options.jobs or options.target == "cpu" and 2
     or math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2))
-  local process, message = judge.open { jobs = options.jobs }
+  local process, message = judge.open(nil, { jobs = options.jobs, target = options.target })
   if not process then
     args.misuse(message)
   end

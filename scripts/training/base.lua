@@ -2,16 +2,17 @@
 -- first and often at last. What the model has learned by then stays in it; what it shows is a share of right answers
 -- that leaves room, as a capable model's first answers to a hard task do.
 
+local client = require "judge.client"
 local corpus = require "policies.corpus"
-local environment = require "agent.environment"
 local fs = require "khost.fs"
 local log = require "khost.log"
+local rates = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
+local template = require "lib.template"
 local tiny = require "chat.tiny"
 local trainer = require "khost.trainer"
-local verdicts = require "judge.verdict"
 
 local base = {}
 
@@ -123,7 +124,7 @@ end
 --- The share of right first answers, by the judge, among those that count.
 ---@async
 ---@param policy table      scripts/policies/local.lua
----@param judge table       evaluation.judging
+---@param judge table       judge.client
 ---@param tasks table[]
 ---@param c table
 ---@return number pass, number parsed, table<string, integer> by_reason
@@ -134,24 +135,23 @@ function base.pass_rate(policy, judge, tasks, c)
       jobs[#jobs + 1] = { task = task, sample = sample }
     end
   end
-  local count, right, parsed, reasons = 0, 0, 0, {}
+  local parsed, reasons, seen = 0, {}, {}
   local results = sched.map(jobs, function(job, index)
     local conversation = policy.begin(job.task, random.stream(("pass %d %d"):format(c.seed, index)))
     local drawn = assert(conversation:draw(c.answer_tokens))
     local action = tiny.action(drawn.text, { cut = drawn.cut })
     if action.kind ~= "act" then
-      return { counts = true, reason = action.label or "no files" }
+      return { verdict = client.nothing { action.label or "no files" }, reason = action.label or "no files" }
     end
-    local verdict = judge:verdict(job.task, environment.single(action.files), { measure = false, reuse = true })
-    return { parsed = true, counts = verdicts.counts(verdict), passed = verdicts.passed(verdict),
-      reason = verdict.status }
+    local verdict = judge:verdict(job.task, template.with(action.files), { measure = false, reuse = true })
+    return { parsed = true, verdict = verdict, reason = verdict.status }
   end, { limit = 4, on_failure = "raise" })
-  for _, result in ipairs(results) do
-    count, right = count + (result.counts and 1 or 0), right + (result.passed and 1 or 0)
+  for index, result in ipairs(results) do
+    seen[index] = result.verdict
     parsed = parsed + (result.parsed and 1 or 0)
     reasons[result.reason] = (reasons[result.reason] or 0) + 1
   end
-  return right / math.max(1, count), parsed / #jobs, reasons
+  return (rates.pass_rate(seen)), parsed / #jobs, reasons
 end
 
 ---@class (exact) BaseResult

@@ -1,8 +1,8 @@
 -- Opens the models of a run: the base, and what earlier stages left as checkpoints.
 
-local local_policy = require "policies.local"
+local formats = require "chat.formats"
 local fs = require "khost.fs"
-local tiny = require "chat.tiny"
+local local_policy = require "policies.local"
 local trainer = require "khost.trainer"
 
 local models = {}
@@ -25,13 +25,14 @@ function models.open(run, folder)
     threads = machine.threads > 0 and machine.threads or nil })
 end
 
---- The policy that draws with a trainer's weights.
+--- The policy that draws with a trainer's weights, in the chat format that its tokenizer speaks.
 ---@param run table
 ---@param actor khost.Trainer
 ---@param name string
 ---@return table
 function models.policy(run, actor, name)
-  return local_policy.open(actor:policy(), tiny, { name = name, temperature = run.config.ppo.temperature,
+  local engine = actor:policy()
+  return local_policy.open(engine, formats.of(engine), { name = name, temperature = run.config.ppo.temperature,
     tokens = run.config.model.tokens })
 end
 

@@ -1,40 +1,35 @@
 -- Proximal policy optimisation over played episodes: the heart of both the single-turn and the agentic stage.
 
+local episode = require "agent.episode"
 local log = require "khost.log"
-local play = require "training.play"
+local rates = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
 local validate = require "training.validate"
-local verdicts = require "judge.verdict"
 
 local ppo = {}
 
 -- What a batch of episodes looks like, apart from gradients.
 local function describe(episodes)
-  local distinct, kinds, count, void = {}, 0, 0, 0
-  local sum, by_reward, correct, turns = 0, {}, 0, 0
+  local distinct, kinds = {}, 0
+  local rewards, scored, turns, result = {}, {}, {}, {}
   for _, e in ipairs(episodes) do
     local key = e.task .. " " .. tostring(e.verdict.evidence.artefact_hash or e.verdict.reason)
     kinds = kinds + (distinct[key] and 0 or 1)
     distinct[key] = true
-    turns = turns + e.turn_count
+    turns[#turns + 1] = e.turn_count
     if e.reward then
-      count, sum = count + 1, sum + e.reward
-      correct = correct + (verdicts.passed(e.verdict) and 1 or 0)
+      rewards[#rewards + 1], scored[#scored + 1] = e.reward, e.verdict
       local name = "reward_" .. tostring(e.reward):gsub("%-", "minus_"):gsub("%.", "_")
-      by_reward[name] = (by_reward[name] or 0) + 1
-    else
-      void = void + 1
+      result[name] = (result[name] or 0) + 1
     end
   end
-  local result = { reward = count > 0 and sum / count or nil, pass_rate = count > 0 and correct / count or nil,
-    void = void, distinct = #episodes > 0 and kinds / #episodes or 0, turns = #episodes > 0 and turns / #episodes or 0 }
-  for name, n in pairs(by_reward) do
-    result[name] = n
-  end
+  result.reward, result.pass_rate = rates.mean(rewards), #scored > 0 and rates.pass_rate(scored) or nil
+  result.void, result.turns = #episodes - #rewards, rates.mean(turns) or 0
+  result.distinct = #episodes > 0 and kinds / #episodes or 0
   return result
 end
 ppo.describe = describe
@@ -47,7 +42,7 @@ ppo.describe = describe
 ---@param limit integer   episodes at once
 ---@return table[] episodes   with a reward and a group
 function ppo.rollouts(setting, tasks, group, limit)
-  local jobs, known = {}, setting.run.store:trajectories(setting.stage, setting.step)
+  local jobs, known = {}, setting.store:trajectories(setting.stage, setting.step)
   for place, task in ipairs(tasks) do
     for member = 1, group do
       jobs[#jobs + 1] = { task = task, group = place, index = (place - 1) * group + member }
@@ -55,10 +50,10 @@ function ppo.rollouts(setting, tasks, group, limit)
   end
   local bar = progress.begin(("%s, step %d"):format(setting.stage, setting.step), #jobs)
   local episodes, failures = sched.map(jobs, function(job)
-    local episode = play.kept(setting, job.task, job.index, known)
-    episode.group = job.group
+    local record = episode.kept(setting, job.task, job.index, known)
+    record.group = job.group
     bar:add(1)
-    return episode
+    return record
   end, { limit = limit })
   for _, failure in ipairs(failures) do
     log.error("episode_failed", { stage = setting.stage, step = setting.step, message = failure.message })
@@ -66,10 +61,6 @@ function ppo.rollouts(setting, tasks, group, limit)
   local list = {}
   for index = 1, #jobs do
     list[#list + 1] = episodes[index]
-  end
-  if #list == 0 then
-    error(("%s: no episode of step %d could be played: %s"):format(setting.stage, setting.step,
-      failures[1] and failures[1].message or "?"), 0)
   end
   local facts = describe(list)
   bar:finish(("reward %.3f, pass %.2f, distinct %.2f"):format(facts.reward or 0 / 0, facts.pass_rate or 0 / 0,
@@ -89,7 +80,42 @@ local function usable(episodes)
 end
 ppo.usable = usable
 
---- One update of actor and critic on a batch of episodes.
+-- Episodes by which the actor moves: those of groups whose rewards differ. Where all are equal, what is left of the
+-- advantages is the critic's own error. A group of one has nothing to differ from and counts.
+local function telling(episodes)
+  local groups = {}
+  for _, e in ipairs(episodes) do
+    local group = groups[e.group or e] or { count = 0, least = e.reward, most = e.reward }
+    group.count, group.least, group.most = group.count + 1, math.min(group.least, e.reward), math.max(group.most,
+      e.reward)
+    groups[e.group or e] = group
+  end
+  local list = {}
+  for _, e in ipairs(episodes) do
+    local group = groups[e.group or e]
+    if group.count == 1 or group.least < group.most then
+      list[#list + 1] = e
+    end
+  end
+  return list
+end
+ppo.telling = telling
+
+local function packed(episodes, actor, critic, c)
+  local batch = trainer.pack(episodes, { tokens = c.pack_tokens, temperature = c.temperature })
+  if c.old_logprobs == "sampler" then
+    assert(batch:fill("old_logp", "sampler"))
+  else
+    assert(batch:fill("old_logp", actor))
+  end
+  assert(batch:fill("values", critic))
+  return batch, assert(batch:advantages { gamma = 1, lambda = c.lambda, lambda_critic = c.lambda_critic,
+    whiten = c.whiten, whiten_floor = c.whiten_floor })
+end
+
+--- One update of actor and critic on a batch of episodes. The critic learns from all that have a reward, the actor from
+--- groups whose rewards differ; `flat_episodes` counts what it was spared, `scored` what was learnt from at all.
+--- Without a scored episode nothing moves.
 ---@async
 ---@param actor khost.Trainer
 ---@param critic khost.Trainer
@@ -98,23 +124,26 @@ ppo.usable = usable
 ---@param seed integer
 ---@return table<string, number>
 function ppo.update(actor, critic, episodes, c, seed)
-  local batch = trainer.pack(usable(episodes), { tokens = c.pack_tokens, temperature = c.temperature })
-  if c.old_logprobs == "sampler" then
-    assert(batch:fill("old_logp", "sampler"))
-  else
-    assert(batch:fill("old_logp", actor))
+  local scored = usable(episodes)
+  if #scored == 0 then
+    return { scored = 0, flat_episodes = 0 }
   end
-  assert(batch:fill("values", critic))
-  local metrics = batch:advantages { gamma = 1, lambda = c.lambda, lambda_critic = c.lambda_critic,
-    whiten = c.whiten }
+  local moving = telling(scored)
+  local batch, metrics = packed(scored, actor, critic, c)
+  local own = #moving == #scored and batch or #moving > 0 and packed(moving, actor, critic, c) or nil
+  metrics.scored, metrics.flat_episodes = #scored, #scored - #moving
   for part in batch:split(c.minibatch, c.epochs, { seed = seed }) do
     local value = assert(critic:update(part, trainer.value { clip = c.value_clip }, { lr = c.critic_lr,
       max_norm = c.max_norm }))
-    local policy = assert(actor:update(part, trainer.ppo { clip_low = c.clip_low, clip_high = c.clip_high },
-      { lr = c.actor_lr, max_norm = c.max_norm }))
     metrics.value_loss, metrics.critic_norm = value.loss, value.norm
-    for name, number in pairs(policy) do
-      metrics["actor_" .. name] = number
+  end
+  if own then
+    for part in own:split(c.minibatch, c.epochs, { seed = seed }) do
+      local policy = assert(actor:update(part, trainer.ppo { clip_low = c.clip_low, clip_high = c.clip_high },
+        { lr = c.actor_lr, max_norm = c.max_norm }))
+      for name, number in pairs(policy) do
+        metrics["actor_" .. name] = number
+      end
     end
   end
   return metrics
@@ -162,16 +191,18 @@ function ppo.run(run, models, tasks, o)
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
   end
   curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
+  local dead = 0
   for step = first + 1, o.steps do
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
     local chosen = curriculum:draw(o.tasks, stream)
-    local setting = { run = run, policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on }
+    local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
+      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on })
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()
     ppo.tell(curriculum, chosen, episodes)
+    dead = ppo.dead(o.stage, step, facts, dead)
     local metrics = ppo.update(models.actor, models.critic, episodes, numbers, step)
     metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
     for name, value in pairs(facts) do
@@ -190,6 +221,27 @@ function ppo.run(run, models, tasks, o)
     run:checkpoint(o.stage, step, models)
   end
   return curve
+end
+
+local MOST_DEAD = 3  -- steps in a row without one scored episode
+
+--- How many steps in a row scored nothing, this one included. One of them is survived, since a judge or a server may
+--- come back; raises when there were too many.
+---@param stage string
+---@param step integer
+---@param facts table     what `describe` said of the step
+---@param before integer
+---@return integer
+function ppo.dead(stage, step, facts, before)
+  if facts.reward then
+    return 0
+  end
+  log.warn("step_without_a_reward", { stage = stage, step = step, void = facts.void, in_a_row = before + 1 })
+  if before + 1 >= MOST_DEAD then
+    error(("%s: no episode of the last %d steps could be scored; `khost show` prints how they ended, and --resume goes "
+      .. "on from step %d"):format(stage, before + 1, step - before - 1), 0)
+  end
+  return before + 1
 end
 
 --- Tells the curriculum what each task of a step earned.

@@ -1,14 +1,16 @@
 -- The validation set during training: what a policy makes of tasks that it neither trains on nor is tabled with, and
 -- whether it has collapsed.
 
+local metrics = require "evaluation.metrics"
 local log = require "khost.log"
-local play = require "training.play"
+local episode = require "agent.episode"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
 local validate = {}
 
---- Plays every validation task once, untimed. The reward counts 1 for right and -1 for wrong.
+--- Plays every validation task once. The reward is the run's own scheme's, so that it sees speed where a task is timed
+--- (tasks.validation_timed of the preset); of tasks that are only verified it counts 1 for right and -1 for wrong.
 ---@async
 ---@param run table
 ---@param stage string
@@ -17,27 +19,38 @@ local validate = {}
 ---@param o {turns: integer, answer_tokens: integer, limit: integer}
 ---@return table
 function validate.play(run, stage, step, policy, o)
-  local setting = { run = run, policy = policy, stage = stage, step = step, turns = o.turns, measure = false,
-    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" }
+  local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = true,
+    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
   local tasks = run:tasks("validation")
-  local episodes = sched.map(tasks, function(task, index)
-    return play.episode(setting, task, index)
-  end, { limit = o.limit })
-  local right, count, turns = 0, 0, 0
-  for index = 1, #tasks do
-    local e = episodes[index]
-    if e and verdicts.counts(e.verdict) then
-      count, right, turns = count + 1, right + (verdicts.passed(e.verdict) and 1 or 0), turns + e.turn_count
-    end
+  for _, task in ipairs(run:tasks("validation_timed")) do
+    tasks[#tasks + 1] = task
   end
-  local pass = count > 0 and right / count or 0
-  local result = { validation_pass = pass, validation_reward = 2 * pass - 1,
-    validation_turns = turns / math.max(1, count) }
+  local played = sched.map(tasks, function(task, index)
+    return episode.play_until_counted(setting, task, index)
+  end, { limit = o.limit })
+  local result = validate.figures(tasks, played)
   for name, value in pairs(result) do
     log.metric(stage .. "/" .. name, value, step)
   end
   assert(run.store:metrics(stage, step, result))
   return result
+end
+
+--- What a validation found, over those episodes that count.
+---@param tasks table[]
+---@param played table<integer, table>   by the task's place; what could not be played is missing
+---@return table<string, number>   validation_pass, _reward, _turns, and _reward_timed where a timed task was scored
+function validate.figures(tasks, played)
+  local seen, turns, rewards, timed = {}, {}, {}, {}
+  for index, task in ipairs(tasks) do
+    local e = played[index]
+    if e and verdicts.counts(e.verdict) then
+      seen[#seen + 1], turns[#turns + 1], rewards[#rewards + 1] = e.verdict, e.turn_count, e.reward
+      timed[#timed + 1] = task.timed and e.reward or nil
+    end
+  end
+  return { validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
+    validation_reward_timed = metrics.mean(timed), validation_turns = metrics.mean(turns) or 0 }
 end
 
 --- Whether a stage has collapsed: two validations in a row below the base's, or an entropy above three times its first.

@@ -6,7 +6,7 @@
 -- Exit code 1 when one from 100 us to 50 ms is more than 3 % apart, or another one more than that and the slack.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
@@ -66,7 +66,7 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local process, wanted = assert(judge.open { jobs = 2 }), {}
+  local process, wanted = assert(judge.open(nil, { jobs = 2 })), {}
   for _, entry in ipairs(LENGTHS) do
     for _, rows in ipairs(entry[1]:find(options.only or "", 1, true) and entry[2] or {}) do
       wanted[#wanted + 1] = { name = entry[1], rows = rows }

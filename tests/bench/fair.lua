@@ -1,12 +1,12 @@
--- Whether the CPU's baselines pay what a candidate pays: `khost tests/bench/fair.lua`. The plainest loop for `x + 1`, which
--- takes as long as moving its bytes does for anybody, for x of 4 to 96 MiB (a set of x and x + 1 of 128 MiB each is too
--- large for the judge), and good/broadcast_bias (3 MiB), each once before each of nine judges one after the other. Prints
--- both sides, the median of the speed-ups over eager and how far they are apart. Exit code 1 unless every median of `x + 1`
--- lies within 0.9 to 1.1 and no speed-up of broadcast_bias is more than 10 % off their median. Wants a quiet machine;
--- KHOST_PREBUILT and KHOST_ROOT of an older build show what was before.
+-- Whether the CPU's baselines pay what a candidate pays: `khost tests/bench/fair.lua`. The plainest loop for `x + 1`,
+-- which takes as long as moving its bytes does for anybody, for x of 4 to 96 MiB (a set of x and x + 1 of 128 MiB each
+-- is too large for the judge), and good/broadcast_bias (3 MiB), each once before each of nine judges one after the
+-- other. Prints both sides, the median of the speed-ups over eager and how far they are apart. Exit code 1 unless every
+-- median of `x + 1` lies within 0.9 to 1.1 and no speed-up of broadcast_bias is more than 10 % off their median. Wants
+-- a quiet machine; KHOST_PREBUILT and KHOST_ROOT of an older build show what was before.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 
 local OPTIONS = {
@@ -60,7 +60,7 @@ local function run(list)
   end
   rows[#rows + 1] = { name = "broadcast_bias, 3 MiB", fixture = BIAS, speedups = {} }
   for turn = 1, options.judges do
-    local process = assert(judge.open { jobs = 1 })
+    local process = assert(judge.open(nil, { jobs = 1 }))
     for _, row in ipairs(rows) do
       judged(process, row, turn)
     end

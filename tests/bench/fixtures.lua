@@ -73,7 +73,8 @@ function fixtures.lacks(name)
 end
 
 ---@param name string
----@return {status: string|string[], stage?: string, reason?: string, faster?: boolean, twin?: string, victim?: string, needs?: string, attack?: string, mechanism?: string}
+---@return {status: string|string[], stage?: string, reason?: string, faster?: boolean, twin?: string, victim?: string,
+---needs?: string, attack?: string, mechanism?: string}
 function fixtures.expected(name)
   return json.decode(assert(fs.read(folder_of(name) .. "/expected.json")))
 end

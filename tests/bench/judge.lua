@@ -13,7 +13,7 @@
 -- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
 local args = require "lib.args"
 local fixtures = require "tests.bench.fixtures"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local others = require "tests.bench.others"
 local log = require "khost.log"
 local progress = require "khost.progress"
@@ -261,7 +261,7 @@ local function run(list)
     return compared and 0 or 1
   end
   local names = NAMES[chosen.target]
-  local process, begin = assert(judge.open { jobs = chosen.jobs }), sched.now()
+  local process, begin = assert(judge.open(nil, { jobs = chosen.jobs })), sched.now()
   local first = assert(process:request("evaluate", fixtures.request(names.waited[1])))
   log.print(("cold                %.1f s from start to the first verdict (%s)"):format(sched.now() - begin,
     first.status))

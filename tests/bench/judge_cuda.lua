@@ -8,7 +8,7 @@
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local sched = require "khost.sched"
 
 local OPTIONS = {
@@ -79,7 +79,7 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local process, unavailable = judge.open { jobs = 6 }
+  local process, unavailable = judge.open(nil, { jobs = 6 })
   if not process then args.misuse(unavailable) end
   local good, all, records = 0, 0, {}
   for _, place in ipairs(workspaces(options.folder, options.only)) do

@@ -8,7 +8,7 @@
 local fixtures = require "tests.bench.fixtures"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local machine = require "khost.machine"
 local sched = require "khost.sched"
@@ -89,7 +89,7 @@ function others.compare(which, checkout)
   local new_theirs, first = ask_other(which, checkout, folder)
   local again_theirs, second = ask_other(which, checkout, folder)
   local begin = sched.now()
-  local process = assert(judge.open { jobs = 4 })
+  local process = assert(judge.open(nil, { jobs = 4 }))
   local _, verdict = ask_ours(process, body)
   local started = sched.now() - begin
   ask_ours(process, marked(side.name, fresh "new"))

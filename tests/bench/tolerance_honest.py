@@ -197,7 +197,7 @@ class Ways(TorchDispatchMode):
         return y.to(x.dtype), mean, scale
 
     def op_native_group_norm(self, func, args, kwargs):
-        x, weight, bias, n, channels, size, groups, eps = args
+        x, weight, bias, n, channels, _, groups, eps = args
         rows = x.reshape(n * groups, -1)
         mean, variance, _ = self.moments(rows, [1])
         y = ((rows.float() - mean) * (1 / torch.sqrt(variance + eps))).reshape(n, channels, -1)

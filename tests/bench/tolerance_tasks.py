@@ -109,7 +109,7 @@ TASKS = [
 
 
 def source(row):
-    name, expression, inputs, *more = row
+    _, expression, inputs, *more = row
     names = more[1] if len(more) > 1 else names_of(expression, inputs)
     return HEAD.format(init="        " + (more[0] if more and more[0] else "pass"), names=names,
                        body="        return " + expression, inputs=inputs)

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "host/rewards/advantages.h"
 #include "host/rewards/curve.h"
 #include "host/rewards/schedule.h"
 
@@ -121,22 +120,4 @@ TEST_CASE("schedules that cannot work are refused when they are made") {
   RewardTerm term{"x", Curve::constant(1), times(1)};
   CHECK_FALSE(static_cast<bool>(RewardSchedule::create({{0, scheme("twice", {term, term})}})));
   CHECK_FALSE(static_cast<bool>(RewardSchedule::create({{0, scheme("range", {term}, {3, -1})}})));
-}
-
-TEST_CASE("group advantages by mean, leave one out and deviation") {
-  using Options = AdvantageOptions;
-  CHECK(group_advantages({-1, 1, 3, 1}, {}) == std::vector<double>{-2, 0, 2, 0});
-  Options leave{Options::Center::leave_one_out, Options::Scale::none};
-  auto out = group_advantages({-1, 1, 3, 1}, leave);
-  CHECK(out[0] == doctest::Approx(-1 - 5.0 / 3));
-  CHECK(out[2] == doctest::Approx(3 - 1.0 / 3));
-  Options scaled{Options::Center::mean, Options::Scale::deviation};
-  CHECK(group_advantages({-1, 1, 3, 1}, scaled)[2] == doctest::Approx(2 / std::sqrt(8.0 / 3)).epsilon(1e-5));
-}
-
-TEST_CASE("a group without spread or of one has no advantage") {
-  AdvantageOptions leave{AdvantageOptions::Center::leave_one_out, AdvantageOptions::Scale::deviation};
-  CHECK(group_advantages({2}, leave) == std::vector<double>{0});
-  CHECK(group_advantages({0.1, 0.1, 0.1}, leave) == std::vector<double>{0, 0, 0});
-  CHECK(group_advantages({}, leave).empty());
 }

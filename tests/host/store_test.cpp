@@ -288,8 +288,8 @@ TEST_CASE("kill -9 loses no trajectory that was acknowledged and keeps the datab
   REQUIRE((*store)->begin_stage("ppo"));
 }
 
-// Rows as versions before the closed set of statuses wrote them: `policy` for a broken rule, and `correct` kept from the
-// verification when the candidate was caught while it was timed.
+// Rows as versions before the closed set of statuses wrote them: `policy` for a broken rule, and `correct` kept from
+// the verification when the candidate was caught while it was timed.
 TEST_CASE("a store of an earlier version reads with today's words, for writing and read-only") {
   Root root;
   std::string folder;

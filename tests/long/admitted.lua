@@ -8,7 +8,7 @@ local args = require "lib.args"
 local checking = require "suites.checking"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local log = require "khost.log"
 local making = require "synthesis.making"
 local progress = require "khost.progress"
@@ -43,7 +43,7 @@ local function run(list)
   for line in text:gmatch("[^\n]+") do
     records[#records + 1] = json.decode(line)
   end
-  local process = assert(judge.open { jobs = options.jobs })
+  local process = assert(judge.open(nil, { jobs = options.jobs }))
   local bar = progress.begin("look again", #records)
   sched.map(records, function(record)
     local question = { stages = { "structure", "again" }, timeout_s = options.timeout, seed = options.seed }

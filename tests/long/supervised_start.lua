@@ -13,7 +13,7 @@
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local log = require "khost.log"
 local play = require "tests.long.supervised.play"
 local prompts = require "tests.long.supervised.prompts"
@@ -195,7 +195,7 @@ function Run:supervise(episodes)
     local other = stream:integer(1, index)
     order[index], order[other] = order[other], order[index]
   end
-  local steps, result = 0, nil
+  local steps, result = 0
   repeat
     local part = portion(order, steps * 16, 160)
     local fitted = self:fit(self.actors[1], part, 1, steps + 1)
@@ -340,7 +340,7 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local judge = assert(judging.open { jobs = options.jobs, target = options.target, tolerance = "calibrated" })
+  local judge = assert(client.open(nil, { jobs = options.jobs, target = options.target, tolerance = "calibrated" }))
   local code = run_with(options, judge, { device = options.target, slots = 96, positions = 2560 })
   judge:close()
   return code

@@ -3,7 +3,7 @@ local checking = require "suites.checking"
 local fs = require "khost.fs"
 local harness = require "tests.lua.harness"
 local health = require "suites.health"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local json = require "khost.json"
 local load = require "suites.load"
 local machine = require "khost.machine"
@@ -111,7 +111,7 @@ end
 return {
   every_planted_flaw_is_found_and_costs_only_itself = function()
     local tasks = assert(load.suite(fs.root() .. "/tests/tasks"))
-    local folder, process = temporary "planted", assert(judge.open { jobs = OPTIONS.jobs })
+    local folder, process = temporary "planted", assert(judge.open(nil, { jobs = OPTIONS.jobs }))
     local results = checking.run(process, tasks, OPTIONS, folder)
     process:close()
     local missed = {}
@@ -135,7 +135,7 @@ return {
   flaws_planted_by_others_are_found_and_sound_tasks_are_left_alone = function()
     local place = fs.root() .. "/tests/flawed_by_others"
     local expected = json.decode(assert(fs.read(place .. "/expected.json")))
-    local process = assert(judge.open { jobs = OPTIONS.jobs })
+    local process = assert(judge.open(nil, { jobs = OPTIONS.jobs }))
     local results = checking.run(process, assert(load.suite(place)), OPTIONS)
     process:close()
     local wrong = {}

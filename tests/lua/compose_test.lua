@@ -2,7 +2,7 @@
 local compose = require "synthesis.compose"
 local corpus = require "policies.corpus"
 local graph_text = require "lib.graph"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local operators = require "synthesis.operators"
 local random = require "lib.random"
 local similarity = require "synthesis.similarity"
@@ -91,7 +91,7 @@ end
 
 -- What the composer says about a task is what the tracer finds.
 function spec.composed_graphs_equal_traced_ones()
-  local process = judge.open { jobs = 1 }
+  local process = judge.open(nil, { jobs = 1 })
   if not process then return end
   local stream, said, seen = random.stream("trace"), {}, {}
   for _ = 1, 12 do

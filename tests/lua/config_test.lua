@@ -54,12 +54,12 @@ function spec.get_and_plain_read_optional_keys()
 end
 
 function spec.a_configuration_is_plain_data_for_pairs_and_for_options()
-  local c = assert(load("sizes = [1, 2]\n[advantages]\ncenter = \"mean\"\n"))
+  local c = assert(load("sizes = [1, 2]\n[open]\npython = \"python3\"\njobs = -1\n"))
   t.expect(c.sizes, { 1, 2 })
   local names = {}
   for name in pairs(c) do names[#names + 1] = name end
   t.expect(#names, 2)
-  t.expect(require("khost.rewards").advantages({ 1, 3 }, c.advantages), { -1, 1 })
+  t.expect(select(3, require("khost.judge").open(c.open)), "bad_input")
 end
 
 function spec.schema_gives_defaults_and_limits()

@@ -1,7 +1,7 @@
 -- synthesis.filter: each way to drop a task has a name of its own.
 local filter = require "synthesis.filter"
 local harness = require "tests.lua.harness"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 
 local LIMITS = { eager_ms = { 1, 100 } }
 
@@ -27,7 +27,7 @@ return {
         asked[#asked + 1] = kind
         return kind == "admit" and facts() or { structure = {}, run = run }, body.target
       end }
-      return assert(judging.open { target = target, process = process }):admit { source = "x" }
+      return client.over(process, { target = target }):admit { source = "x" }
     end
     harness.expect(admitted("cpu").eager_s, 0.01)
     harness.expect(asked, { "admit" })

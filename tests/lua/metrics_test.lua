@@ -76,6 +76,13 @@ return {
       "eager"), nil)
   end,
 
+  the_speed_up_that_a_verdict_charged_with_slack_is_the_one_that_counts = function()
+    local verdict = { task = "t", correct = true, times = { eager_s = 4, candidate_s = 1 }, speedup = { eager = 3.9 } }
+    near(metrics.geometric_mean({ verdict }, "eager"), 3.9)
+    verdict.speedup = {}
+    near(metrics.geometric_mean({ verdict }, "eager"), 4)
+  end,
+
   nothing_and_one_task_have_figures_too = function()
     local none = metrics.summary {}
     harness.expect({ none.tasks, none.pass.value, none.speedup.eager.value }, { 0, 0, nil })
@@ -125,6 +132,20 @@ return {
     near(metrics.summary({ slow }).faster.eager.value, 0)
     slow.faster = nil
     near(metrics.summary({ slow }).faster.eager.value, 1)
+  end,
+
+  verdicts_that_count_make_rates_of_answers_and_rows_of_table_1 = function()
+    local function verdict(status, speedup, faster)
+      return { status = status, speed = "measured", speedup = { eager = speedup }, faster = { eager = faster } }
+    end
+    local list = { verdict("ok", 4, true), verdict("ok", 1, false), verdict("wrong", 9, true), verdict "void",
+      verdict "bad_task", verdict "crash" }
+    harness.expect({ metrics.pass_rate(list) }, { 0.5, 4 })
+    harness.expect({ metrics.pass_rate {} }, { 0, 0 })
+    local row = metrics.table1(list)
+    harness.expect({ row.tasks, row.pass_rate, row.faster.eager, row.faster.compile }, { 4, 0.5, 0.25, 0 })
+    near(row.speedup.eager, 2)
+    harness.expect({ metrics.mean { 1, 2, 6 }, metrics.mean {} }, { 3, nil })
   end,
 
   csv_quotes_what_needs_it_and_leaves_gaps = function()

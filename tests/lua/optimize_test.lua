@@ -1,6 +1,6 @@
 -- agent.search: what a search keeps, judges and takes up again; real workspaces and shells, verdicts by rule.
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local named = require "policies.named"
 local openai = require "chat.openai"
 local sched = require "khost.sched"
@@ -28,7 +28,7 @@ local function judge_by_rule()
       faster = { eager = speed > 1.05, compile = speed > 1.05 }, evidence = {}, wall_s = {} }
   end
   function self:verdict(_, files)
-    self.asked[#self.asked + 1] = judging.artefact(files)
+    self.asked[#self.asked + 1] = client.artefact(files)
     return facts(files)
   end
   function self:feedback(kind, _, files)
@@ -69,7 +69,7 @@ end
 
 local function options_of(run, policy, judge, more)
   local options = { run = run, judge = judge, policy = policy, seconds = 60, turns = 10, seed = 1, say = function() end,
-    task = { id = "t", name = "relu", source = "class Model: pass\n", graph = GRAPH, skill = "cpp-kernel" } }
+    task = { id = "t", name = "relu", source = "class Model: pass\n", graph = GRAPH }, target = "cpu" }
   for name, value in pairs(more or {}) do options[name] = value end
   return options
 end
@@ -89,6 +89,7 @@ function spec.the_fastest_correct_state_of_all_episodes_wins()
     local stored = run:get("trajectories", 1)
     t.is_true(stored.turns[2].calls[2].observation:find("verify: right", 1, true), stored.turns[2].calls[2].observation)
     t.is_true(stored.turns[3].calls[2].observation:find("verify: wrong", 1, true))
+    t.expect({ stored.turns[2].verified, stored.turns[3].verified }, { true, nil })
     t.expect({ stored.head.skill, stored.head.seed, #stored.head.tools_hash, #stored.turns[1].workspace },
       { "cpp-kernel", 1, 64, 64 })
     t.expect({ stored.verdict.correct, stored.status, stored.turns[1].changes["kernels/k.cpp"] }, { true,

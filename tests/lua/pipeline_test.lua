@@ -1,7 +1,7 @@
--- lib.reward, evaluation.judging, training.validate, training.ppo and lib.plan: the parts of a run.
+-- lib.reward, judge.client, training.validate, training.ppo and lib.plan: the parts of a run.
 local config = require "khost.config"
 local fs = require "khost.fs"
-local judging = require "evaluation.judging"
+local client = require "judge.client"
 local plan = require "lib.plan"
 local ppo = require "training.ppo"
 local sampler = require "curriculum.sampler"
@@ -25,17 +25,16 @@ function spec.every_preset_loads_and_can_be_planned()
 end
 
 function spec.an_artefact_is_its_paths_and_texts()
-  local a = judging.artefact { ["kernels/a.cpp"] = "x", ["kernels/b.cpp"] = "y" }
-  t.expect(a, judging.artefact { ["kernels/b.cpp"] = "y", ["kernels/a.cpp"] = "x" })
-  t.is_true(a ~= judging.artefact { ["kernels/a.cpp"] = "y", ["kernels/b.cpp"] = "x" })
+  local a = client.artefact { ["kernels/a.cpp"] = "x", ["kernels/b.cpp"] = "y" }
+  t.expect(a, client.artefact { ["kernels/b.cpp"] = "y", ["kernels/a.cpp"] = "x" })
+  t.is_true(a ~= client.artefact { ["kernels/a.cpp"] = "y", ["kernels/b.cpp"] = "x" })
 end
 
 function spec.nothing_handed_in_is_no_build()
-  local verdict = judging.nothing()
+  local verdict = client.nothing()
   t.expect({ verdict.status, verdict.reason, verdict.correct }, { "build_failed", "no_files", false })
-  -- The same words in the same order, whatever order the labels come in.
-  verdict = judging.nothing { no_path = 1, bad_path = 2, cut = 1 }
-  t.expect({ verdict.status, verdict.reason, verdict.detail }, { "build_failed", "unparsable", "bad_path, cut, no_path" })
+  verdict = client.nothing { "no_path", "bad_path", "cut" }
+  t.expect({ verdict.status, verdict.reason, verdict.detail }, { "build_failed", "unparsable", "no_path, bad_path, cut" })
 end
 
 local function scheme(path, body)
@@ -78,6 +77,37 @@ function spec.collapse_is_two_validations_below_the_base_or_entropy_thrice()
   t.expect(validate.collapse({ point(1, -0.2, 0.1), point(2, -0.5, 0.1) }, 0), 2)
   t.expect(validate.collapse({ point(1, 0.5, 0.1), point(2, 0.5, 0.31) }, 0), 2)
   t.expect(validate.chosen({ point(1, 0.5, 0.1), point(2, -1, 0.1), point(3, -1, 0.1), point(4, 1, 0.1) }, 0), 2)
+end
+
+function spec.the_actor_moves_by_groups_whose_rewards_differ()
+  local function e(group, r) return { group = group, reward = r } end
+  local flat, mixed, alone = { e(1, 1), e(1, 1) }, { e(2, -1), e(2, 1) }, { e(3, -1) }
+  local chosen = ppo.telling { flat[1], flat[2], mixed[1], mixed[2], alone[1] }
+  t.expect(#chosen, 3)
+  t.is_true(chosen[1] == mixed[1] and chosen[2] == mixed[2] and chosen[3] == alone[1])
+  t.expect(#ppo.telling(flat), 0)
+end
+
+function spec.a_batch_of_voids_moves_nothing_and_ends_a_run_only_when_it_comes_again_and_again()
+  local void = { task = "a", verdict = { status = "void", reason = "judge_lost", evidence = {} }, turn_count = 1 }
+  t.expect(ppo.update(nil, nil, { void }, {}, 1), { scored = 0, flat_episodes = 0 })
+  local facts = ppo.describe { void }
+  t.expect({ facts.reward, facts.void }, { nil, 1 })
+  t.expect(ppo.dead("s", 1, facts, 0), 1)
+  t.expect(ppo.dead("s", 2, facts, 1), 2)
+  t.raises("could be scored", ppo.dead, "s", 3, facts, 2)
+  t.expect(ppo.dead("s", 3, { reward = 0 }, 2), 0)
+end
+
+function spec.validation_reports_the_reward_of_timed_tasks()
+  local function e(status, r) return { verdict = { status = status }, reward = r, turn_count = 2 } end
+  local tasks = { { id = "a" }, { id = "b" }, { id = "c", timed = true }, { id = "d", timed = true } }
+  local seen = validate.figures(tasks, { e("ok", 1), e("wrong", -1), e("ok", 3), e("void") })
+  t.expect(seen, { validation_pass = 2 / 3, validation_reward = 1, validation_reward_timed = 3, validation_turns = 2 })
+  -- Of tasks that are only verified it is the figure of before: 2 x pass - 1.
+  seen = validate.figures({ tasks[1], tasks[2] }, { e("ok", 1), e("wrong", -1) })
+  t.expect({ seen.validation_pass, seen.validation_reward, seen.validation_reward_timed }, { 0.5, 0, nil })
+  t.expect(validate.figures(tasks, {}).validation_reward, -1)
 end
 
 function spec.the_curriculum_hears_of_each_group()

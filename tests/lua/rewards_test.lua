@@ -133,13 +133,6 @@ function spec.curves()
   t.raises("at least 1 step", rewards.linear, 0, 1, 0)
 end
 
-function spec.advantages()
-  t.expect(rewards.advantages({ -1, 1, 3, 1 }), { -2, 0, 2, 0 })
-  t.expect(rewards.advantages({ 0, 3 }, { center = "leave_one_out" }), { -3, 3 })
-  t.expect(rewards.advantages({ 2, 2 }, { scale = "std" }), { 0, 0 })
-  t.raises("center must be", rewards.advantages, { 1 }, { center = "median" })
-end
-
 function spec.filter_names_a_reason_for_everything_it_drops()
   local kept, dropped = rewards.filter({ { r = 1 }, { r = -1 }, {} }, function(item)
     return item.r > 0, "negative"

@@ -42,6 +42,18 @@ function spec.each_pattern_has_its_reason()
   t.expect(reason { turns = { { tool = "files", status = "failed" } } }, "no_final_check")
 end
 
+function spec.with_tools_the_last_files_must_have_been_found_right()
+  local wrote, right, looked = { tool = "Write", changes = { a = "1" } }, { tool = "Bash", verified = true },
+    { tool = "Read" }
+  t.expect(reason { turns = { wrote, looked } }, "no_final_check")
+  t.expect(reason { turns = { wrote, right } }, "kept")
+  t.expect(reason { turns = { wrote, right, wrote, looked } }, "no_final_check")
+  t.expect(reason { turns = { wrote, right, looked } }, "kept")
+  -- Written and verified by one turn; and back to files that were verified before.
+  t.expect(reason { turns = { wrote, { tool = "Write", changes = { a = "2" }, verified = true } } }, "kept")
+  t.expect(reason { turns = { looked } }, "kept")
+end
+
 function spec.filter_counts_reasons_by_reward()
   local kept, dropped, by_reason = rubric.filter { trajectory(), trajectory { reward = -1 },
     trajectory { labels = { ping_pong = 1 } } }

@@ -150,6 +150,19 @@ function spec.a_resumed_run_knows_its_stages_and_trajectories()
   run:close()
 end
 
+function spec.a_void_trajectory_gives_way_to_the_one_that_is_played_again()
+  local run = fresh()
+  local void = trajectory(4)
+  void.reward, void.verdict = nil, { status = "void", stage = "task", reason = "env_error" }
+  assert(run:append("trajectories", void))
+  local id = assert(run:append("trajectories", trajectory(4)))
+  t.expect({ run:count("trajectories"), run:count("verdicts"), run:count("turns") }, { 1, 1, 1 })
+  t.expect({ run:get("trajectories", id).verdict.status, run:get("trajectories", id).reward }, { "ok", 2 })
+  local again, message = run:append("trajectories", trajectory(4))
+  t.is_true(not again and message:find("UNIQUE", 1, true), message)
+  run:close()
+end
+
 function spec.runs_and_find()
   local run = fresh { name = "alpha" }
   t.expect(#store.runs(ROOT), 1)

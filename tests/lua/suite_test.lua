@@ -4,7 +4,7 @@ local fs = require "khost.fs"
 local export = require "suites.export"
 local harness = require "tests.lua.harness"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local judge = require "judge.client"
 local load = require "suites.load"
 local machine = require "khost.machine"
 local pack = require "suites.pack"
@@ -188,7 +188,7 @@ print("same")
     local source = files["model.py"]
     files["model.py"] = nil
     write(path .. "/suite/task.py", source)
-    local process = assert(judge.open { jobs = 1 })
+    local process = assert(judge.open(nil, { jobs = 1 }))
     local results = checking.run(process, assert(load.suite(path .. "/suite")), { memory_mb = 2048, budget_mb = 256,
       flops = 2e9, elements = 2e7, timeout_s = 300, compile = true, cache = true, jobs = 1 }, path .. "/checked")
     write(path .. "/checked/health.jsonl", report.jsonl(results))
@@ -197,7 +197,7 @@ print("same")
     process:close()
 
     -- Another judge, whose compiler has seen nothing.
-    process = assert(judge.open { jobs = 1 })
+    process = assert(judge.open(nil, { jobs = 1 }))
     local task = assert(load.suite(path .. "/out"))[1]
     local function evaluated(cache)
       return assert(process:request("evaluate", { task = { source = source, compile_cache = cache }, files = files }))
@@ -205,7 +205,7 @@ print("same")
     local verdict = evaluated(assert(fs.read(task.compile_cache)))
     process:close()
     harness.is_true(verdict.correct and verdict.evidence.compile_cache_hits >= 1, json.encode(verdict.evidence))
-    process = assert(judge.open { jobs = 1 })
+    process = assert(judge.open(nil, { jobs = 1 }))
     local broken = evaluated "bm8gY2FjaGU="
     process:close()
     harness.is_true(broken.correct and broken.times.compile_s > 0, broken.detail)

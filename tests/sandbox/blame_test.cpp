@@ -1,5 +1,5 @@
-// What the end of a window means, for each reason that can be met while a candidate runs: at verification and, the same,
-// while it is timed.
+// What the end of a window means, for each reason that can be met while a candidate runs: at verification and, the
+// same, while it is timed.
 #include <doctest/doctest.h>
 #include <signal.h>
 

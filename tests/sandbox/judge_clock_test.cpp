@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
@@ -148,6 +149,43 @@ TEST_CASE("a thread that leaves the subject's cores is found") {
       0, 1);
   CHECK(subject.clock().call(20).end == Window::End::done);
   CHECK(subject.clock().call(20).end == Window::End::escaped);
+}
+
+TEST_CASE("what threads of a subject do to each other disturbs nobody, and another program on their core does") {
+  if (core_count() < 2 || (!std::filesystem::exists("/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu") &&
+                           !std::filesystem::exists("/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage_percpu") &&
+                           !std::filesystem::exists("/proc/schedstat"))) {
+    MESSAGE("skipped: one core, or a kernel that does not say how long each core was used");
+    return;
+  }
+  Played subject(
+      [](ControlPage& page, std::uint32_t seq) {
+        std::thread other([] { work(0.02); });
+        work(0.02);
+        other.join();
+        acknowledge(page, seq, 0);
+      },
+      0, 1);
+  const auto calls = [&](const std::function<double(const Window&)>& value) {
+    std::vector<double> values;
+    for (int i = 0; i < 7; i++) {
+      const Window window = subject.clock().call(20);
+      REQUIRE(window.end == Window::End::done);
+      values.push_back(value(window));
+    }
+    return median(values);
+  };
+  // Other programs may be here too: they have at most what the two threads leave of the window.
+  CHECK(calls([](const Window& one) { return one.others_s - (one.seconds + one.freeze_s - 0.04); }) < 0.005);
+  const pid_t hog = fork();
+  if (hog == 0) {
+    work(1e9);
+  }
+  pin(hog, subject_core(), 1);
+  CHECK(calls([](const Window& one) { return one.others_s; }) > 0.01);
+  CHECK(calls([](const Window& one) { return undisturbed(one) ? 1 : 0; }) == 0);
+  kill(hog, SIGKILL);
+  waitpid(hog, nullptr, 0);
 }
 
 TEST_CASE("a call that never comes back ends at its limit, and one whose process dies at once") {

@@ -1,6 +1,6 @@
 // Kernels that are right while they are verified and fail while they are timed: by then they have passed, and must not
-// keep it. Each is the softmax of good/row_softmax for twelve calls of a process; the verdict times the candidate against
-// itself, so that no compiler has to be waited for.
+// keep it. Each is the softmax of good/row_softmax for twelve calls of a process; the verdict times the candidate
+// against itself, so that no compiler has to be waited for.
 #include <doctest/doctest.h>
 
 #include "tests/sandbox/judge_fixture.h"

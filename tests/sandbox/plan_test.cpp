@@ -137,6 +137,20 @@ TEST_CASE("outputs are compared with the reference's structure, not with its str
   CHECK_FALSE(matches(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16})));
 }
 
+TEST_CASE("outputs lie in at most twice the memory of the reference's, or in a little more") {
+  constexpr int large = 64 << 20, spare = static_cast<int>(kSpareOutputs);
+  const auto lies_in = [](int bytes) { return manifest(tensor({4, 8}, {8, 1}), {bytes}); };
+  CHECK(bound_outputs(lies_in(128), lies_in(128)));
+  CHECK(bound_outputs(lies_in(spare), lies_in(128)));
+  CHECK_FALSE(bound_outputs(lies_in(spare + 4096), lies_in(128)));
+  CHECK(bound_outputs(lies_in(2 * large), lies_in(large)));
+  const Status refused = bound_outputs(lies_in(2 * large + 4096), lies_in(large));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.failure().code == "limit");
+  const Manifest two = manifest(list({tensor({4}, {1}, 0), tensor({4}, {1}, 1)}), {large, 2 * large});
+  CHECK_FALSE(bound_outputs(two, lies_in(large)));
+}
+
 TEST_CASE("the outputs of a dict are compared by their keys, in the order of the reference") {
   const auto dict = [](std::vector<Json> items) { return Json{{"kind", "dict"}, {"items", items}}; };
   const Json scaled = tensor({4, 8}, {8, 1}, 0, "scaled");

@@ -121,6 +121,21 @@ TEST_CASE("one bracket decides nothing and five leave nothing open") {
   CHECK(decide({0.7, 0.7, 0.7}) == true);
 }
 
+TEST_CASE("a block counts where three of four windows were undisturbed, and then these decide") {
+  BlockTimes times;
+  CHECK_FALSE(times.steady());
+  for (int i = 0; i < 20; i++) {
+    times.add(i < 5 ? 9 : 1, i >= 5);
+  }
+  CHECK(times.steady());
+  CHECK(times.disturbed() == 5);
+  CHECK(times.samples().size() == 15);
+  CHECK(median(times.samples()) == 1);
+  times.add(9, false);
+  CHECK_FALSE(times.steady());
+  CHECK(times.samples().size() == 21);  // nobody chooses which of them count
+}
+
 TEST_CASE("a median stands against outliers and an empty block is no time") {
   CHECK(median({3, 1, 1000, 2, 2}) == 2);
   CHECK(median({1, 3}) == 2);

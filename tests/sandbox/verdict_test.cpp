@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/request.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 using namespace khost;
@@ -157,4 +160,18 @@ TEST_CASE("a finding of every failure code is one that a verdict can hold") {
     const Finding python = blame_python(std::string(code) + ": text");
     CHECK(allowed(python.status, Stage::time, python.reason));
   }
+}
+
+TEST_CASE("what a candidate is compared with has one vocabulary on both targets") {
+  using Words = std::vector<std::string>;
+  for (const char* target : {"cpu", "cuda"}) {
+    CHECK(*opponents_of({{"target", target}}) == Words{"eager", "compile"});
+    CHECK(*opponents_of({{"target", target}, {"against", "both"}}) == Words{"eager", "compile"});
+    CHECK(*opponents_of({{"target", target}, {"against", "eager"}}) == Words{"eager"});
+    CHECK(*opponents_of({{"target", target}, {"against", "compile"}}) == Words{"compile"});
+    CHECK(opponents_of({{"target", target}, {"against", "nothing"}}).failure().code == "bad_input");
+    CHECK(opponents_of({{"target", target}, {"against", {"eager"}}}).failure().code == "bad_input");
+  }
+  CHECK(*opponents_of({{"against", "self"}}) == Words{"self"});
+  CHECK(opponents_of({{"target", "cuda"}, {"against", "self"}}).failure().message.find("no self") != std::string::npos);
 }

@@ -93,6 +93,22 @@ TEST_CASE("whitening uses the unbiased variance of the action tokens only") {
   }
 }
 
+TEST_CASE("whitening divides by no less than its floor") {
+  Case plain = golden(kNan), floored = golden(kNan), low = golden(kNan);
+  for (Case* c : {&plain, &floored, &low}) {
+    c->run(0.95);
+  }
+  const Moments before = whiten(plain.mask, plain.advantages, Whitening::full);
+  whiten(low.mask, low.advantages, Whitening::full, {}, before.std / 2);
+  whiten(floored.mask, floored.advantages, Whitening::full, {}, 4 * before.std);
+  for (size_t t = 0; t < plain.mask.size(); ++t) {
+    if (plain.mask[t] != 0) {
+      CHECK(low.advantages[t] == plain.advantages[t]);
+      CHECK(floored.advantages[t] == doctest::Approx(plain.advantages[t] / 4).epsilon(1e-4));
+    }
+  }
+}
+
 TEST_CASE("the length-adaptive lambda stays within 0 and 1") {
   CHECK(adaptive_lambda(0.05, 3) == doctest::Approx(0));
   CHECK(adaptive_lambda(0.05, 100) == doctest::Approx(0.80));

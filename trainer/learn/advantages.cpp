@@ -127,7 +127,7 @@ Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options) {
   if (const std::shared_ptr<Ranks> ranks = Ranks::current()) {
     sum = [&](std::vector<double>& numbers) { exchanged = exchanged ? ranks->sum(numbers) : exchanged; };
   }
-  whiten(batch.mask(), advantages, options.whiten, sum);
+  whiten(batch.mask(), advantages, options.whiten, sum, options.whiten_floor);
   if (!exchanged) {
     return exchanged.failure();
   }

@@ -24,6 +24,7 @@ struct AdvantageOptions {
   std::optional<double> lambda_critic;  // of the value targets; lambda when absent
   double adaptive_alpha = 0;            // > 0: the actor's lambda follows the length (VAPO uses 0.05)
   Whitening whiten = Whitening::full;
+  double whiten_floor = 0;                 // the least deviation that whitening divides by, in units of the reward
   GroupCenter center = GroupCenter::mean;  // group
   GroupScale scale = GroupScale::none;     // group; the unbiased deviation + 1e-6, as in GRPO
 };

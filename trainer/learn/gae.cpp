@@ -27,7 +27,7 @@ double adaptive_lambda(double alpha, int64_t actions) {
 }
 
 Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening,
-               const SumOverRanks& sum_over_ranks) {
+               const SumOverRanks& sum_over_ranks, double floor) {
   const auto everywhere = [&](std::vector<double>& numbers) {
     if (sum_over_ranks) {
       sum_over_ranks(numbers);
@@ -52,7 +52,7 @@ Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, White
   everywhere(squares);
   const double variance = count > 1 ? squares[0] / (count - 1) : 0;
   if (whitening != Whitening::none) {
-    const double scale = whitening == Whitening::full ? 1 / std::sqrt(variance + 1e-8) : 1;
+    const double scale = whitening == Whitening::full ? 1 / std::max(floor, std::sqrt(variance + 1e-8)) : 1;
     for (size_t t = 0; t < mask.size(); ++t) {
       if (mask[t] != 0) {
         advantages[t] = static_cast<float>((advantages[t] - mean) * scale);

@@ -25,10 +25,11 @@ struct Moments {
   double mean = 0, std = 0;
 };
 
-// Over all tokens with mask 1 of the whole batch: (A - mean) / sqrt(unbiased variance + 1e-8), or only A - mean.
+// Over all tokens with mask 1 of the whole batch: (A - mean) / max(floor, sqrt(unbiased variance + 1e-8)), or only
+// A - mean. A floor keeps the critic's own error from being scaled to unit size where all rewards are equal.
 // Returns the moments before. `sum` adds up numbers over all ranks, where the batch is spread over several.
 using SumOverRanks = std::function<void(std::vector<double>&)>;
 Moments whiten(std::span<const uint8_t> mask, std::span<float> advantages, Whitening whitening,
-               const SumOverRanks& sum = {});
+               const SumOverRanks& sum = {}, double floor = 0);
 
 }  // namespace khost::trainer

@@ -172,6 +172,9 @@ Result<std::unique_ptr<Device>> Device::open() {
     return scrub.failure();
   }
   device->scrub_ = std::move(*scrub);
+  cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize,
+                     0);  // no lines of the L2 cache are set aside, where that can be said
+  cudaGetLastError();
   cudaMemset(device->scrub_.data(), 0, device->scrub_.bytes());
   return device;
 }

@@ -106,7 +106,9 @@ class Evaluation {
   bool check(Candidate& subject, const Window& window, std::size_t set, Stage stage);
   bool warm(Candidate& subject, Stage stage);
   // `most` windows, or one for each timed set when it is 0.
-  bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most = 0);
+  bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most);
+  bool idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most);
+  std::unique_ptr<Candidate> fresh_and_warm();
   Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::alone);
   Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
@@ -169,6 +171,7 @@ class Evaluation {
   double longest_call_s_ = 0;     // of the verification, by the host's clock
   std::vector<double> openings_;  // what each opening took longer than with nobody on the device
   int busy_openings_ = 0, windows_ = 0;
+  bool too_busy_ = false;             // the last block of the candidate
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   Json kernels_;                      // of a profile, for readers
   std::string kernels_text_;

@@ -29,10 +29,9 @@ bool passing(const Failure& why) {
   return is_ours(why) || why.code == "limit" || why.code == "device";
 }
 
-// Against eager alone is for who wants the candidate's time and no answer about the compiler: that costs seconds.
+// Against eager alone, a verdict says nothing about the compiler and needs none of its seconds.
 std::vector<std::string> Evaluation::kinds() const {
-  const bool eager_only = request_.value("against", "") == "eager";
-  return eager_only ? std::vector<std::string>{"eager"} : std::vector<std::string>{"eager", "compile"};
+  return *opponents_of(request_);  // the service has refused other words
 }
 
 std::vector<std::string> Evaluation::missing() const {

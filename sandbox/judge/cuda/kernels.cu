@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kThreads, 2) open_kernel(OpenArguments a) {
   }
 }
 
-// The scrub has pushed the tables out of the caches. They are fetched again beside the barrier, so that no sample waits for
-// its bound.
+// The scrub has pushed the tables out of the caches. They are fetched again beside the barrier, so that no sample waits
+// for its bound.
 __device__ void fetch(const Compared& outputs, unsigned thread) {
   constexpr unsigned kLine = 128;
   const auto bytes = static_cast<unsigned>(outputs.count * sizeof(Tolerance));

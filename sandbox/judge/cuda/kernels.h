@@ -28,8 +28,8 @@ struct View {
   std::int64_t beyond;  // so many elements may be wrong
 };
 
-// What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device. Samples that are wrong
-// are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
+// What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device. Samples that are
+// wrong are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
 struct TurnState {
   unsigned arrived, left, busy, bad, loose;
 };
@@ -53,7 +53,8 @@ struct Compared {
   int count = 0;
 };
 
-// Compares kSamples elements at places that follow from `seed`, spread over the outputs; counts wrong ones in `state`. With
+// Compares kSamples elements at places that follow from `seed`, spread over the outputs; counts wrong ones in `state`.
+// With
 // no output it only takes its turn.
 void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Compared& outputs,
                 std::uint64_t seed);

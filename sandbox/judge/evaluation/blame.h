@@ -45,8 +45,8 @@ struct DeviceTurn {
   bool lost = false;   // the device itself failed
   bool opened = true;  // the call returned, so that its inputs could be revealed
   bool woke = false;   // the process did not stand when the call was closed
-  // Sampled elements that were not there when the call was acknowledged: none may be missing where the reference decides
-  // every element, and of outputs with a share that it leaves undecided at most so many.
+  // Sampled elements that were not there when the call was acknowledged: none may be missing where the reference
+  // decides every element, and of outputs with a share that it leaves undecided at most so many.
   unsigned wrong = 0, loose = 0, most_loose = 0;
   unsigned sampled = 0;
 };

@@ -124,7 +124,7 @@ void Decision::write_times(Verdict& verdict) const {
   for (const One& one : all_) {
     if (one.had) {
       verdict.times[one.kind + "_s"] = one.known.seconds;
-      verdict.speedup[one.kind] = one.known.seconds / mine;
+      verdict.speedup[one.kind] = one.known.seconds / (mine + slack_s_);
     } else {
       verdict.evidence[one.kind + "_unavailable"] = one.why;
     }

@@ -1,11 +1,12 @@
-// Is the candidate faster than its baselines? The rules of both targets as a state machine that is fed with the medians of
-// blocks, whoever times them: it says what it wants next, and in the end what stands in the verdict.
+// Is the candidate faster than its baselines? The rules of both targets as a state machine that is fed with the medians
+// of blocks, whoever times them: it says what it wants next, and in the end what stands in the verdict.
 //
 //   cached reading   of each baseline, and one block of the candidate. A baseline shorter than kResolved slacks is
 //                    unresolved: nothing is said about speed. A clear case is decided.
 //   beside           where the target has this rule: a block of the baseline right after the candidate's shows that the
 //                    candidate is not faster, which needs no bracket.
-//   brackets         baseline, candidate in a fresh process, baseline, shared by all baselines that are still open, until
+//   brackets         baseline, candidate in a fresh process, baseline, shared by all baselines that are still open,
+//   until
 //                    the statistics decide; after kMostBrackets undecided is not faster.
 //
 // A baseline that cannot be had any more leaves the speed unresolved. No processes, no clock; one thread at a time.
@@ -25,7 +26,8 @@ enum class Settled { open, clear, beside, brackets, undecided, short_baseline, n
 
 class Decision {
  public:
-  // What a target allows. `beside` rests on how near two processes are a moment apart, which was measured on a GPU alone.
+  // What a target allows. `beside` rests on how near two processes are a moment apart, which was measured on a GPU
+  // alone.
   struct Rules {
     bool beside = false;
   };
@@ -58,9 +60,11 @@ class Decision {
   bool faster(const std::string& kind) const;
   const std::vector<double>& brackets(const std::string& kind) const;
 
-  // The times and speed-ups by the first block and the cached readings, and evidence.KIND_unavailable.
+  // The times by the first block and the cached readings, speed-ups with the candidate charged with the slack as in a
+  // bracket, and evidence.KIND_unavailable.
   void write_times(Verdict& verdict) const;
-  // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved, KIND_missed.
+  // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved,
+  // KIND_missed.
   void write(Verdict& verdict) const;
 
  private:

@@ -62,7 +62,7 @@ std::string profile_text(const Verdict& verdict, const ProfileFacts& facts) {
     if (found == verdict.times.end()) {
       out << format_line("%-9s not available\n", kind);
     } else {
-      out << format_line("%-9s %11.3f %s %7.2fx\n", kind, found->second / unit, name, found->second / mine);
+      out << format_line("%-9s %11.3f %s %7.2fx\n", kind, found->second / unit, name, verdict.speedup.at(kind));
     }
   }
   const double in = static_cast<double>(facts.layouts->inputs.region_bytes + facts.layouts->state.region_bytes);

@@ -1,4 +1,5 @@
-// What an agent is told about its kernels, for both targets: texts about visible sets. Nothing here feeds a reward. Pure.
+// What an agent is told about its kernels, for both targets: texts about visible sets. Nothing here feeds a reward.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ struct ProfileFacts {
   std::string floor_what;  // and why: "reading once"
   std::string calls;       // the last line: launches, and how sure a time is
 };
-// Times of the candidate and its baselines, and where they stand against what the machine can move. `verdict` is ok and has
-// times.
+// Times of the candidate and its baselines, and where they stand against what the machine can move. `verdict` is ok and
+// has times.
 std::string profile_text(const Verdict& verdict, const ProfileFacts& facts);
 
 }  // namespace khost::judge

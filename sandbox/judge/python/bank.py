@@ -222,7 +222,7 @@ def sub_samples(sample):
                     return
                 tried += 1
                 try:
-                    got = run(sample.model, with_input(sample.values, place, lambda t: change(t, axis)))
+                    got = run(sample.model, with_input(sample.values, place, lambda t, change=change, axis=axis: change(t, axis)))
                 except Exception:
                     continue
                 yield Answer(f"sub_sample(input {place}, axis {axis}{way})", got, True)

@@ -118,7 +118,7 @@ def halved_axes(name, args, kwargs):
     dims = kwargs.get("dim", args[where] if len(args) > where else None)
     if dims is None or isinstance(dims, (list, tuple)) and not dims:
         return 0, list(range(args[0].dim()))
-    if isinstance(dims, torch.Tensor) or isinstance(dims, (bool, float)):
+    if isinstance(dims, (torch.Tensor, bool, float)):
         return None
     return 0, [d % args[0].dim() for d in (dims if isinstance(dims, (list, tuple)) else [dims])]
 

@@ -105,7 +105,7 @@ def check_draws(task, draw, seed, values, inputs):
                                       "Draw with the functions of torch, numpy.random or random themselves")
     for more in range(2, 2 + (MORE_DRAWS if has_scalar(inputs.tree) else 1)):
         other = draw(seed + more)
-        check_form("get_inputs draws", inputs, laid_out("get_inputs", lambda: Layout(other, task.names(other))))
+        check_form("get_inputs draws", inputs, laid_out("get_inputs", lambda other=other: Layout(other, task.names(other))))
 
 
 def check_repeats(task, seen, seed, live):

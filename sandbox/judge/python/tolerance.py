@@ -24,6 +24,8 @@ STEPS = {"full": (64, 32, 16, 8), "reduced": (4, 2)}
 PLANTED_STEPS = {"full": (4096, 1024, 256, 64, 32, 16, 8), "reduced": (16, 4, 2)}
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
+FEWEST_SHARED = 256  # elements of an output in which single ones may be beyond
+TIES = 4             # elements that a share above 0 grants beside itself
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
@@ -253,8 +255,13 @@ def allowed(share, elements):
 
 
 def workable(share, elements):
-    """A share that grants one element where it is above 0 at all and the output is not small: a tie is no fault."""
-    return max(share, 1.0001 / elements) if share > 0 and elements >= 256 else share
+    """A share with room for chance where it is above 0 at all and the output is not small. It was counted on a few sets, and
+    a verdict looks at dozens: three standard deviations of such a count are added, and a few elements, since a tie is no
+    fault."""
+    if share <= 0 or elements < FEWEST_SHARED:
+        return share
+    few = min(TIES, elements // FEWEST_SHARED)
+    return share + 3 * math.sqrt(share / elements) + (few + 1e-4) / elements
 
 
 class Rule:

@@ -46,7 +46,7 @@ class Verdict {
   bool is_faster(const std::string& baseline) const;
 
   std::map<std::string, double> times;    // candidate_s, eager_s, compile_s
-  std::map<std::string, double> speedup;  // eager, compile
+  std::map<std::string, double> speedup;  // eager, compile; the candidate's time is charged with slack_s
   std::map<std::string, bool> faster;     // what the comparison decided; is_faster() says what counts
   double slack_s = 0;
   Json evidence = Json::object();

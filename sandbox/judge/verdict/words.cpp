@@ -57,7 +57,8 @@ constexpr std::array<std::string_view, 6> kStages{"task", "build", "plan", "veri
 constexpr std::array<std::string_view, 4> kFaults{"nobody", "candidate", "task", "host"};
 constexpr std::array<std::string_view, 3> kCounts{"passed", "failed", "not_counted"};
 constexpr std::array<std::string_view, 3> kSpeeds{"none", "measured", "unresolved"};
-constexpr std::array<std::string_view, 4> kSpeedReasons{"", "short_baseline", "no_baseline", "constant_task"};
+constexpr std::array<std::string_view, 5> kSpeedReasons{"", "short_baseline", "no_baseline", "disturbed",
+                                                        "constant_task"};
 
 template <class E>
 constexpr std::size_t at(E value) {

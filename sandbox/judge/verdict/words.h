@@ -39,6 +39,7 @@ enum class SpeedReason : std::uint8_t {
   none,
   short_baseline,  // a baseline is shorter than what the clock's slack lets be compared
   no_baseline,     // no baseline could be measured
+  disturbed,       // others had the subject's cores while the candidate or a baseline was timed, again and again
   constant_task,   // the task's inputs and state contain nothing random, so an answer can be replayed
 };
 

@@ -15,7 +15,7 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../sandbox/judge/python"))
-from trace_graph import trace  # noqa: E402
+from trace_graph import trace
 
 UNSEEN = {"gelu", "hardswish", "softplus", "mish", "log_softmax"}
 SIZES = [(1024, 2048), (2048, 1024), (512, 4096)]

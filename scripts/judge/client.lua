@@ -1,37 +1,87 @@
--- Verdicts for a run: one judge, and in training one judgement for each distinct candidate of a task.
+-- The only way from Lua to a judge. A client is one judge process opened with the merged configuration (khost.toml, the
+-- preset, --set): jobs and limits of the process; target, tolerance and threads of every request that names none. In
+-- training it judges each distinct candidate of a task once.
 
 local checking = require "suites.checking"
+local config = require "khost.config"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
-local judging = {}
+local client = {}
 
-local Judging = {}
-Judging.__index = Judging
+local Client = {}
+Client.__index = Client
 
 local TRIES = 2
 
----@param options? {jobs?: integer, tolerance?: string, threads?: integer, target?: "cpu"|"cuda", process?: khost.Judge}   process: one that is open
----@return table|nil, string? message, string? code
-function judging.open(options)
-  options = options or {}
-  local process, message, code = options.process, nil, nil
-  if not process then
-    process, message, code = judge.open { jobs = options.jobs and options.jobs > 0 and options.jobs or 2 }
+-- What an "evaluate", a "verify" or a "profile" takes from the configuration when the request does not say it.
+local JUDGED = { evaluate = true, verify = true, profile = true }
+
+---@class (exact) JudgeOptions
+---@field jobs? integer         requests worked on at once; 0: as many as there are cores
+---@field target? "cpu"|"cuda"
+---@field tolerance? string     "calibrated", "paper" or "strict"
+---@field threads? integer      of a candidate and its baselines
+
+--- Opens a judge.
+---@param settings table|nil     a merged configuration with [machine], [judge] and [limits]; nil: khost.toml alone
+---@param options? JudgeOptions  instead of the configuration's
+---@return table|nil client, string? message, string? code
+function client.open(settings, options)
+  local given = settings
+  if not given then
+    local loaded, problem = config.load {}
+    if not loaded then
+      return nil, problem, "bad_input"
+    end
+    given = config.plain(loaded)
   end
+  options = options or {}
+  local process, message, code = judge.open { jobs = options.jobs or given.judge.jobs, limits = {
+    memory_mb = given.limits.memory_mb, processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
   if not process then
     return nil, message, code
   end
-  return setmetatable({ process = process, options = options, known = {}, asked = 0, reused = 0, seconds = 0 }, Judging)
+  return client.over(process, { target = options.target or given.machine.target,
+    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads })
+end
+
+--- A client over what answers like a judge process: `request(self, kind, body)` and `close(self)`.
+---@param process table
+---@param options {target?: string, tolerance?: string, threads?: integer}
+---@return table
+function client.over(process, options)
+  return setmetatable({ process = process, options = options, known = {}, failed = {}, asked = 0, reused = 0,
+    seconds = 0 }, Client)
+end
+
+--- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
+--- judges a candidate.
+---@async
+---@param kind string
+---@param body table
+---@return table|nil answer, string? message, string? code
+function Client:request(kind, body)
+  if JUDGED[kind] then
+    local whole = {}
+    for field, value in pairs(self.options) do
+      whole[field] = value
+    end
+    for field, value in pairs(body) do
+      whole[field] = value
+    end
+    body = whole
+  end
+  return self.process:request(kind, body)
 end
 
 --- A hash of a candidate's files: the same text in the same places.
 ---@param files table<string, string>
 ---@return string
-function judging.artefact(files)
+function client.artefact(files)
   local paths, parts = {}, {}
   for path in pairs(files) do
     paths[#paths + 1] = path
@@ -43,27 +93,22 @@ function judging.artefact(files)
   return fs.sha256(table.concat(parts, "\n"))
 end
 
---- A verdict that needs no judge: nothing was handed in. `labels`: what was wrong with the answers, when none of them
---- could be read.
----@param labels? table<string, integer>
+--- A verdict that needs no judge: nothing was handed in.
+---@param labels? string[]   what was wrong with the answers that could not be read, in their order: the first is the
+---                          reason's detail, the others follow it
 ---@return table
-function judging.nothing(labels)
-  local words = {}
-  for label in pairs(labels or {}) do
-    words[#words + 1] = label
-  end
-  table.sort(words)
-  local reason = #words > 0 and "unparsable" or "no_files"
-  return verdicts.blank("build_failed", "build", reason, table.concat(words, ", "))
+function client.nothing(labels)
+  local unreadable = labels and #labels > 0
+  return verdicts.blank("build_failed", "build", unreadable and "unparsable" or "no_files",
+    unreadable and table.concat(labels, ", ") or "")
 end
 
 local function ask(self, task, files, measure)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
   local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
-    measure = measure, tolerance = self.options.tolerance, threads = self.options.threads,
-    target = self.options.target }
+    measure = measure }
   for attempt = 1, TRIES do
-    local verdict, message, code = self.process:request("evaluate", body)
+    local verdict, message, code = self:request("evaluate", body)
     if verdict then
       return verdict
     end
@@ -80,17 +125,17 @@ end
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
----@param options {measure: boolean, reuse?: boolean, labels?: table<string, integer>}
+---@param options {measure: boolean, reuse?: boolean}
 ---@return table
-function Judging:verdict(task, files, options)
+function Client:verdict(task, files, options)
   if not files or not next(files) then
-    return judging.nothing(options.labels)
+    return client.nothing()
   end
-  local artefact = judging.artefact(files)
+  local artefact = client.artefact(files)
   local key = ("%s %s %s"):format(task.id, artefact, tostring(options.measure))
   if options.reuse then
     -- What failed without a clock fails with one.
-    local known = self.known[key] or self.failed and self.failed[task.id .. artefact]
+    local known = self.known[key] or self.failed[task.id .. artefact]
     while known == "asked" do
       sched.sleep(0.01)
       known = self.known[key]
@@ -118,7 +163,6 @@ function Judging:verdict(task, files, options)
     local fault_of_ours = verdicts.is_void(verdict)
     self.known[key] = not fault_of_ours and verdict or nil
     if not verdicts.passed(verdict) and not fault_of_ours then
-      self.failed = self.failed or {}
       self.failed[task.id .. artefact] = verdict
     end
   end
@@ -134,16 +178,15 @@ end
 ---@param files table<string, string>
 ---@param how? {kernels: boolean}   false: a profile without kernel tables, where only the times are wanted
 ---@return table|nil answer, string? message, string? code
-function Judging:feedback(kind, task, files, how)
-  local key = ("%s %s feedback"):format(task.id, judging.artefact(files))
+function Client:feedback(kind, task, files, how)
+  local key = ("%s %s feedback"):format(task.id, client.artefact(files))
   if kind == "verify" and self.known[key] then
     return self.known[key]
   end
-  local body = { task = { source = task.source, name = task.name }, files = files, tolerance = self.options.tolerance,
-    threads = self.options.threads, target = self.options.target, kernels = how and how.kernels }
+  local body = { task = { source = task.source, name = task.name }, files = files, kernels = how and how.kernels }
   local answer, message, code
   for _ = 1, TRIES do
-    answer, message, code = self.process:request(kind, body)
+    answer, message, code = self:request(kind, body)
     if answer or code ~= "gone" then
       break
     end
@@ -157,7 +200,7 @@ end
 ---@async
 ---@param task {source: string}
 ---@return table|nil graph, string? message, string? code
-function Judging:trace(task)
+function Client:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
@@ -165,7 +208,7 @@ end
 ---@async
 ---@param task {source: string}
 ---@return table|nil facts, string? message, string? code
-function Judging:admit(task)
+function Client:admit(task)
   local facts, message, code = self.process:request("admit", { task = { source = task.source } })
   if not facts or self.options.target ~= "cuda" then
     return facts, message, code
@@ -184,12 +227,12 @@ function Judging:admit(task)
 end
 
 ---@return {asked: integer, reused: integer, seconds: number}
-function Judging:counts()
+function Client:counts()
   return { asked = self.asked, reused = self.reused, seconds = self.seconds }
 end
 
-function Judging:close()
+function Client:close()
   self.process:close()
 end
 
-return judging
+return client
