@@ -180,9 +180,8 @@ Result<Json> Child::answer(double timeout_s) {
   return answer;
 }
 
-Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, Serves serves,
-                                              const GpuView* gpu) {
-  const bool compilers = serves == Serves::compilers, candidate = serves == Serves::candidate;
+Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers,
+                                              const GpuView* gpu, bool candidate) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
@@ -201,9 +200,6 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   const std::string library = sandbox::self_directory() + "/libkhost_subject_python.so";
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);
-  }
-  if (serves == Serves::recorders) {
-    spec.argv.insert(spec.argv.end(), {"--recorder", library});
   }
   spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
                       {"TORCHINDUCTOR_COMPILE_THREADS", "1"},

@@ -63,15 +63,11 @@ class Child {
   pid_t pid_ = 0;
 };
 
-// Whose code the children run. tasks: of tasks. compilers: of tasks, and they begin with a warm compiler. recorders: of
-// all candidates, each in a child that cannot start a process, and can do nothing to the zygote and its other children.
-// candidate: of one candidate beside a GPU.
-enum class Serves { tasks, compilers, recorders, candidate };
-
 class Zygote {
  public:
-  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, Serves serves,
-                                               const GpuView* gpu = nullptr);
+  // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
+  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
+                                               const GpuView* gpu = nullptr, bool candidate = false);
   // gone: the zygote has ended or was stopped by what runs in it, or its child has ended; io: the machine has no room
   // or too much to do now.
   Result<Child> spawn();

@@ -2,16 +2,10 @@
 // (cuda_turn.h). torch owns the context; it must be current in the calling thread.
 #include "sandbox/subject/cuda_driver.h"
 #include "sandbox/subject/cuda_turn.h"
-#include "sandbox/subject/narrow.h"
 
 using namespace khost::sandbox;
 
 #define KHOST_VISIBLE extern "C" __attribute__((visibility("default")))
-
-// 0, or 1 when the kernel refuses the filter (narrow.h).
-KHOST_VISIBLE int khost_narrow() {
-  return narrow() ? 0 : 1;
-}
 
 // Address on the device of the memory behind a descriptor, or 0.
 KHOST_VISIBLE std::uint64_t khost_gpu_map(int fd, std::uint64_t bytes) {

@@ -26,7 +26,6 @@
 #include "sandbox/subject/cuda_driver.h"
 #include "sandbox/subject/cuda_turn.h"
 #include "sandbox/subject/fd_message.h"
-#include "sandbox/subject/narrow.h"
 #include "sandbox/subject/player.h"
 
 namespace khost::sandbox {
@@ -133,9 +132,6 @@ class Stage {
   }
 
   Status load(const Options& options) {
-    if (!narrow()) {
-      return Failure{"the process cannot be confined: the kernel refuses a filter", "host"};
-    }
     const std::string& where = options.at("--library")[0];
     const bool number = std::all_of(where.begin(), where.end(), [](unsigned char c) { return std::isdigit(c); });
     void* library = dlopen(number ? ("/proc/self/fd/" + where).c_str() : where.c_str(), RTLD_NOW | RTLD_LOCAL);

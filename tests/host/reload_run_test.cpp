@@ -184,14 +184,14 @@ TEST_CASE("reload: a reward edited during a run counts from the next step, and w
   const auto failed = run.query(
       "SELECT json_extract(data,'$.message') FROM events WHERE event = 'reward_failed' ORDER BY id DESC LIMIT 1");
   REQUIRE(failed.size() == 1);
-  CHECK_MESSAGE(failed[0].find("scripts/rewards/milestone.lua:7: in score") != std::string::npos, failed[0]);
+  CHECK_MESSAGE(failed[0].find("scripts/rewards/milestone.lua:8: in score") != std::string::npos, failed[0]);
   CHECK(run.query(last) == std::vector<std::string>{"3.0 " + hash});
   run.edit(replaced(good, "local function score(episode)\n", "local function score(episode)\n  while true do end\n"));
   REQUIRE_MESSAGE(goes_on(child, 3, 60), child.text());
   const auto looped = run.query(
       "SELECT json_extract(data,'$.message') FROM events WHERE event = 'reward_failed' ORDER BY id DESC LIMIT 1");
   REQUIRE(looped.size() == 1);
-  CHECK_MESSAGE(looped[0].find("milestone.lua:7: ran too long") != std::string::npos, looped[0]);
+  CHECK_MESSAGE(looped[0].find("milestone.lua:8: ran too long") != std::string::npos, looped[0]);
   CHECK(run.query(last) == std::vector<std::string>{"3.0 " + hash});
 
   // Mending it swaps again.

@@ -13,19 +13,20 @@
 namespace khost::tests {
 
 // Null, and the case is skipped by name, where no Python with torch is known.
-inline std::unique_ptr<judge::Zygote> zygote_for_tests(const std::string& name, judge::Serves serves) {
+inline std::unique_ptr<judge::Zygote> zygote_for_tests(const std::string& name, bool compilers) {
   const char* python = getenv("KHOST_PYTHON");
   if (python == nullptr) {
     skip("needs KHOST_PYTHON");
     return nullptr;
   }
-  Result<std::unique_ptr<judge::Zygote>> zygote = judge::Zygote::start({python, KHOST_SOURCE_DIR}, name, serves);
+  Result<std::unique_ptr<judge::Zygote>> zygote =
+      judge::Zygote::start({python, KHOST_SOURCE_DIR}, name, compilers, nullptr);
   REQUIRE_MESSAGE(zygote, zygote.failure().message);
   return std::move(*zygote);
 }
 
 inline std::unique_ptr<judge::Zygote> reference_zygote() {
-  return zygote_for_tests("reference", judge::Serves::tasks);
+  return zygote_for_tests("reference", false);
 }
 
 }  // namespace khost::tests

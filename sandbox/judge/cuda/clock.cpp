@@ -1,9 +1,12 @@
 #include "sandbox/judge/cuda/clock.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "sandbox/judge/statistics.h"
@@ -16,6 +19,7 @@ using Steady = std::chrono::steady_clock;
 namespace {
 
 constexpr double kSlice_s = 0.05;  // how often a wait looks whether the subject is still there
+constexpr double kStandTimeout_s = 5;
 constexpr double kPrepareTimeout_s = 3;
 constexpr int kReachDevice_us = 200;  // what was queued is on the device by then
 constexpr double kSpin_s = 0.02;      // the host looks for the opening this long without sleeping
@@ -28,17 +32,35 @@ unsigned look(const unsigned* word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+bool thread_stands(const std::string& thread) {
+  std::ifstream file(thread + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const auto end = line.rfind(')');
+  return end == std::string::npos || end + 2 >= line.size() || strchr("tTZX", line[end + 2]) != nullptr;
+}
+
 }  // namespace
 
-// Since it stood: it is awake now, or it has used the processor and stopped itself again.
-bool GpuClock::ran() const {
-  return !all_stand(runner_.pid) || processor_s(runner_.pid).value_or(used_s_) > used_s_;
+bool GpuClock::stands() const {
+  bool all = true;
+  std::error_code error;
+  for (std::filesystem::directory_iterator i("/proc/" + std::to_string(runner_.pid) + "/task", error), end;
+       !error && i != end; i.increment(error)) {
+    all = all && thread_stands(i->path().string());
+  }
+  return all;
 }
 
 bool GpuClock::stand_still() {
-  const std::optional<double> used = stood_at_s(runner_.pid);
-  used_s_ = used.value_or(used_s_);
-  return used.has_value();
+  const auto begin = Steady::now();
+  while (since(begin) < kStandTimeout_s) {
+    if (stands()) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  return false;
 }
 
 void GpuClock::stop() {
@@ -204,7 +226,7 @@ Turn GpuClock::queued(const Call& wanted, double timeout_s, const Enqueued& enqu
   turn.window.seconds = ms * 1e-3;
   turn.wrong = found_[1].bad;
   turn.loose = found_[1].loose;
-  turn.woke = ran();
+  turn.woke = !stands();  // a timer may continue a process that was stopped
   turn.busy = found_[0].busy != 0 || found_[1].busy != 0;
   return turn;
 }

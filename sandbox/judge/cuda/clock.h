@@ -1,7 +1,6 @@
 // The judge's clock on a GPU, time-sliced. Everything of a call stands in queues beforehand: the subject's device waits
 // for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event
-// B. So no code of the candidate runs on the host between open and close, which its processor time shows, and the time
-// is B - A on the judge's events.
+// B. So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
 // One thread at a time, which holds the right to use the device.
 #pragma once
 
@@ -39,7 +38,7 @@ struct Turn {
   unsigned wrong = 0;  // samples that did not hold, of outputs of which no element may be wrong
   unsigned loose = 0;  // the same of the others
   bool busy = false;   // a barrier did not pass
-  bool woke = false;   // the subject ran between being stopped and the closing of the call
+  bool woke = false;   // the subject did not stand when the call was closed
   bool lost = false;   // the device itself failed
 };
 
@@ -77,13 +76,12 @@ class GpuClock {
   GpuClock(Device& device, Runner runner) : device_(device), runner_(std::move(runner)), page_(runner_.page) {}
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
   bool stand_still();
-  bool ran() const;
+  bool stands() const;
   void set_form(std::uint32_t form);
   Device& device_;
   Runner runner_;
   sandbox::ControlPage* page_;
   std::uint32_t seq_ = sandbox::kReady;
-  double used_s_ = 0;  // processor time of the subject when it came to stand
   void* page_on_device_ = nullptr;
   unsigned* seen_ = nullptr;  // host memory of the judge alone
   unsigned* seen_on_device_ = nullptr;

@@ -128,7 +128,7 @@ Result<Zygote*> Gpu::zygote() {
       return device.failure();
     }
     const GpuView view = view_of(**device);
-    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", Serves::tasks, &view);
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
     if (!started) {
       return started.failure();
     }

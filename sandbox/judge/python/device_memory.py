@@ -14,7 +14,6 @@ def load_library(path):
             ("khost_ack", None, (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)),
             ("khost_message", None, (ctypes.c_void_p, ctypes.c_char_p)),
             ("khost_threads_only", ctypes.c_int, ()),
-            ("khost_narrow", ctypes.c_int, ()),
             ("khost_arena_open", ctypes.c_uint64, (ctypes.c_int, ctypes.c_uint64)),
             ("khost_gpu_map", ctypes.c_uint64, (ctypes.c_int, ctypes.c_uint64)),
             ("khost_gpu_page", ctypes.c_uint64, (ctypes.c_void_p,)),

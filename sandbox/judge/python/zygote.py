@@ -1,6 +1,5 @@
-"""A jailed process that has imported torch and forks a single-use child for each request. It starts no thread, holds
-no secret and runs nobody's code but ours. Where children run candidates' code, what they need is imported before, they are
-confined before they read their request, and what they left in the jail's folders is removed before the next one.
+"""A jailed process that has imported torch and forks a single-use child for each request. It starts no thread and holds
+no secret.
 
 Descriptor 3: a SOCK_SEQPACKET; each message carries one descriptor, the child's own channel. On a channel, both ways:
 four bytes of length, then JSON; descriptors come with the length."""
@@ -10,9 +9,7 @@ import json
 import math
 import mmap
 import os
-import resource
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -29,11 +26,6 @@ CANDIDATE = "--candidate" in sys.argv
 if CANDIDATE:
     # Its allocations stand before those of the CUDA runtime that torch brings (sandbox/subject/cuda_arena.cpp).
     ctypes.CDLL(sys.argv[sys.argv.index("--candidate") + 1], ctypes.RTLD_GLOBAL)
-
-# Children that run the code of many candidates, one after the other or side by side.
-RECORDER = sys.argv[sys.argv.index("--recorder") + 1] if "--recorder" in sys.argv else None
-FOLDERS = ("/tmp", "/dev/shm")  # of the jail, writable for everybody in it
-RECORDER_LIMITS = {resource.RLIMIT_NPROC: 256, resource.RLIMIT_FSIZE: 64 << 20}
 
 PR_SET_THP_DISABLE = 41
 if "--compile" in sys.argv:
@@ -160,40 +152,7 @@ def answer(request, fds, state, channel):
     raise ValueError(f"unknown request {kind}")
 
 
-def confine():
-    """Nothing of the candidate has run yet. Afterwards this process can start threads alone, and reach no other one."""
-    for limit, value in RECORDER_LIMITS.items():
-        resource.setrlimit(limit, (value, value))
-    error = ctypes.CDLL(RECORDER).khost_confine()
-    if error:
-        raise OSError(error, "the process cannot be confined")
-
-
-def empty_folders():
-    """For a jail without a child. What cannot be removed ends the jail, and the next one begins without it."""
-    for folder in FOLDERS:
-        for entry in os.scandir(folder):
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path)
-                else:
-                    os.unlink(entry.path)
-            except (OSError, RecursionError):
-                os._exit(0)
-
-
-def import_recorders():
-    """What children need, so that none of them imports beside a stranger's code."""
-    import candidate  # noqa: F401
-    from recorder import warm_up
-    warm_up()
-    if len(os.listdir("/proc/self/task")) != 1:
-        raise RuntimeError("importing the recorder started a thread that a child misses")
-
-
 def child(channel):
-    if RECORDER:
-        confine()
     torch.set_num_threads(1)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     send(channel, {"hello": True})
@@ -244,8 +203,6 @@ def child_computes():
 
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if (RECORDER or CANDIDATE) and os.getppid() != 1:
-        raise RuntimeError("this zygote empties /tmp: it is started in a jail (zygote.cpp) and nowhere else")
     if "--compile" in sys.argv:
         warm_up_compiler()
     compiler_wanted, forked = "--cuda" in sys.argv, 0
@@ -256,25 +213,21 @@ def main():
         from candidate_turns import warm_up
         warm_up()
         ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
-    if RECORDER:
-        import_recorders()
-        ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE: nor do children look into each other
     server = socket.socket(fileno=3)
     compiled = torch.__spec__.cached
     server.send(b"ready" if compiled and os.path.exists(compiled) else os.path.dirname(torch.__file__).encode())
     poller = select.poll()
     poller.register(server, select.POLLIN)
-    living = set()
     while True:
         if not poller.poll(IDLE_MS if compiler_wanted else 1000) or forked >= MOST_WITHOUT:
             if compiler_wanted:
                 import_compiler()
             compiler_wanted = False
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG)[0]):
-                living.discard(ended)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         except ChildProcessError:
-            living.clear()
+            pass
         try:
             data, fds, _, _ = socket.recv_fds(server, 16, 4, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -282,16 +235,12 @@ def main():
         if not data:
             os._exit(0)
         forked += 1
-        if (RECORDER or CANDIDATE) and not living:
-            empty_folders()
-        pid = os.fork()
-        if pid == 0:
+        if os.fork() == 0:
             server.close()
             try:
                 child(socket.socket(fileno=fds[0]))
             finally:
                 os._exit(1)
-        living.add(pid)
         os.close(fds[0])
 
 
