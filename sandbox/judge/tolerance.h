@@ -35,7 +35,7 @@ struct Tolerance {
   Rule rule = Rule::exact;
   double ulps = 0;
   double atol = 0, rtol = 0;
-  double share = 0;  // of an output's elements that may lie beyond
+  double share = 0;              // of an output's elements that may lie beyond
   double bounds[kOctaves] = {};  // float64 outputs have bounds below what float32 holds
 
   static Tolerance flat(double atol, double rtol) {

@@ -63,8 +63,8 @@ std::string launcher() {
   return std::string(KHOST_SOURCE_DIR) + "/khost";
 }
 
-// A Python that claims to have PyTorch, and a cmake that notes its targets in build/calls, waits for build/go where it is
-// told to (FAKE_GATE), says what Ninja says of four units, FAKE_SECONDS each, and makes programs that print their
+// A Python that claims to have PyTorch, and a cmake that notes its targets in build/calls, waits for build/go where it
+// is told to (FAKE_GATE), says what Ninja says of four units, FAKE_SECONDS each, and makes programs that print their
 // arguments.
 struct FakeTools : Folder {
   FakeTools() {
