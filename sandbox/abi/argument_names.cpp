@@ -135,7 +135,7 @@ std::string without_directives(const std::string& code) {
     const std::size_t first = code.find_first_not_of(" \t\r", begin);
     const bool directive = first < end && code[first] == '#';
     const auto continued = [&] {
-      const std::size_t last = code.find_last_not_of("\r", end - 1);
+      const std::size_t last = code.find_last_not_of('\r', end - 1);
       return end > begin && end < code.size() && last != std::string::npos && code[last] == '\\';
     };
     while (directive && continued()) {

@@ -106,7 +106,7 @@ class World {
 Json evaluate(World& world, const std::string& task, const std::string& workspace, double seconds = 400) {
   const int code = world.run({"evaluate", "--task", task, "--workspace", workspace, "--no-measure", "--json"}, seconds);
   CHECK_MESSAGE(code == 0, world.text());
-  const size_t at = world.text().find("{");
+  const size_t at = world.text().find('{');
   Json verdict = at == std::string::npos ? Json() : Json::parse(world.text().substr(at), nullptr, false);
   CHECK_MESSAGE(verdict.is_object(), world.text());
   const std::string left = world.remains();
