@@ -229,7 +229,7 @@ class Ties(unittest.TestCase):
     def test_the_last_of_equal_maxima_is_not_the_first(self):
         c = Calibrated("x.argmax(1)", "torch.randn(512, 4096).bfloat16()")
         self.assertEqual((c.answer["ambiguous"], c.answer["kinds"]["drawn"][0]["share"]), ("", 0))
-        self.assertGreater(c.wrong(lambda x: [4095 - x.flip(1).argmax(1)])[0], 10)
+        self.assertGreater(c.wrong(lambda x: [4095 - x.flip(1).argmax(1)])[0], 0)
 
     def test_a_sort_does_without_a_hundredth_of_its_places(self):
         c = Calibrated("torch.argsort(x, dim=-1)", "torch.randn(8, 65536)")
