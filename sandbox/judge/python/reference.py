@@ -9,7 +9,7 @@ import torch
 
 from calibration import calibrate
 from manifest import Layout, mapped
-from planting import plant
+from planting import plant_set
 from task_file import Task, call, state_of
 from task_inspection import check_form, check_value, inspect_task
 
@@ -44,8 +44,8 @@ class Session:
         """One set, of its kind: drawn as the task draws it, or planted."""
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
-        if planted and plant(values, seed + 2):
-            plant(values, seed + 2, bold=True)  # the only way to plant here, and the calibration has tried it
+        if planted:
+            plant_set(values, seed + 2)
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             check_form("get_inputs or Model draw", expected, layout)
