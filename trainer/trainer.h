@@ -29,6 +29,8 @@ class Ranks;
 struct TrainerSpec {
   std::string model;  // directory with config.json and safetensors; empty: a fresh `config`
   std::optional<ModelConfig> config;
+  Json config_json = {};               // the directory's config.json, filled by open: its other keys are carried over
+  std::string generation_config = {};  // the text of its generation_config.json; empty: it has none
   std::shared_ptr<const Tokenizer> tokenizer;  // null: the directory's, if it has one
   OptimizerOptions optimizer;
   EngineOptions engine;

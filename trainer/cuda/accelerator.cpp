@@ -126,8 +126,9 @@ class Cuda : public Accelerator {
                 stream());
   }
 
-  std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions) override {
-    return make_decoder(weights, slots, positions);
+  std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions,
+                                         const TokenMask& mask) override {
+    return make_decoder(weights, slots, positions, mask);
   }
 
   std::unique_ptr<DeviceRanks> join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
