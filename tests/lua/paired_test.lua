@@ -1,6 +1,7 @@
 -- evaluation.paired: two runs over the same tasks.
 local harness = require "tests.lua.harness"
 local paired = require "evaluation.paired"
+local random = require "lib.random"
 
 local function row(task, correct, seconds)
   return { task = task, correct = correct, candidate_s = seconds }
