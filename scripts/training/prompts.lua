@@ -17,6 +17,9 @@ local COMMON = table.concat {
   "of the output; int64_t rows and int64_t cols are the sizes of the first input before its last dimension and in it",
 }
 
+-- The CPU's expert calls its function k and writes long.
+local COMMON_CPU = COMMON:gsub("int64_t", "long"):gsub("of run", "of k")
+
 local RULES = {
   cuda = {
     "You are an expert CUDA programmer. For each PyTorch model you write one CUDA C++ file that computes the same. "
@@ -37,12 +40,12 @@ local RULES = {
   },
   cpu = {
     "You are an expert C++ programmer. For each PyTorch model you write one C++ file that computes the same. Rules:\n"
-      .. "- #include \"khost.h\", then one function extern \"C\" int run(...) that returns 0, then KHOST_EXPORT(run).\n"
-      .. COMMON .. ".\n- C++ only: no torch, no F, no threads, no allocation.\n"
+      .. "- #include \"khost.h\", then one function extern \"C\" int k(...) that returns 0, then KHOST_EXPORT(k).\n"
+      .. COMMON_CPU .. ".\n- C++ only: no torch, no F, no threads, no allocation.\n"
       .. "Answer with one ```cpp block and nothing else.",
     "You translate PyTorch modules into C++. Reply with one ```cpp block: a complete .cpp file and no other text.\n"
-      .. "The file includes \"khost.h\" and has one function extern \"C\" int run(...), announced by KHOST_EXPORT(run), "
-      .. "which returns 0.\n" .. COMMON .. ".\nOnly C++ counts: no PyTorch functions, no threads, no allocation.",
+      .. "The file includes \"khost.h\" and has one function extern \"C\" int k(...), announced by KHOST_EXPORT(k), "
+      .. "which returns 0.\n" .. COMMON_CPU .. ".\nOnly C++ counts: no PyTorch functions, no threads, no allocation.",
   },
 }
 
