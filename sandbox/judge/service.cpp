@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "host/base/sha256.h"
-#include "sandbox/judge/aside.h"
+#include "sandbox/judge/background.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #include "sandbox/judge/evaluation.h"
@@ -38,7 +38,7 @@ Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, co
 }
 
 void Service::warm_up() {
-  std::call_once(warmed_, [this] { aside([this] { (void)baselines(); }); });
+  std::call_once(warmed_, [this] { run_in_background([this] { (void)baselines(); }); });
 }
 
 std::shared_ptr<Session> Service::known_session(const std::string& hash) {
