@@ -136,10 +136,10 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "verify" || kind == "profile") {
     return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  if (kind == "trace" || kind == "admit") {
+  if (kind == "trace") {
     return ask(kind, request["task"]["source"].get<std::string>());
   }
-  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl",
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, check and crawl",
                  "bad_input"};
 }
 

@@ -140,9 +140,6 @@ def answer(request, fds, state, channel):
     if kind == "trace":
         from trace_graph import trace
         return trace(request["source"])
-    if kind == "admit":
-        from admission import admit
-        return admit(request["source"])
     if kind == "check":
         from check import answer as check
         return check(request, state)
