@@ -1,9 +1,8 @@
 -- One self-contained HTML page of the run, and where its time went.
 
-local fs = require "khost.fs"
 local ledger = require "training.ledger"
+local page = require "report.page"
 local pipeline = require "lib.pipeline"
-local report = require "commands.report"
 local runs = require "lib.runs"
 
 local stage = { name = "report", summary = "the run as one page" }
@@ -41,7 +40,7 @@ function stage.execute(run)
     rows = { { tostring(counts.asked), tostring(counts.reused),
       counts.asked > 0 and ("%.2f"):format(counts.seconds / counts.asked) or "-" } } }
   local path = run.folder .. "/report.html"
-  assert(fs.write(path, report.page(run.store)))
+  assert(page.write(path, { run.store }))
   return { page = path, tables = { spent, judged } }
 end
 
