@@ -1,5 +1,6 @@
--- The whole pipeline with a model that speaks ChatML on target cuda, every stage, with a judge that needs no card: any
--- kernel that is a file is right, and its hash says how fast.
+-- The whole pipeline with a model that speaks ChatML on target cuda, every stage, with a judge that needs no card: the
+-- hash of a kernel says whether it is right and how fast. The model's weights are random, so once the base model was
+-- looked at whatever it says counts as a file; what a real answer means, lessons_test asks.
 local args = require "lib.args"
 local chat_model = require "tests.lua.chat_model"
 local client = require "judge.client"
@@ -20,12 +21,13 @@ local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "c
 -- Long enough for what a toy model says, short enough for a test.
 local SETTINGS = { "machine.target=cuda", "machine.threads=2", "model.tokens=1100", "model.checkpoint=weights",
   "prompt.examples=0", "prompt.variants=1", "tasks.length=[1, 2]", "tasks.train=2", "tasks.drill=2", "tasks.test=2",
-  "tasks.eager_ms=[0.0, 1000.0]", "tasks.similarity=1.1", "supervised.steps=24", "supervised.tasks=1",
-  "supervised.least=0", "supervised.batch=6", "supervised.lr=6e-3", "supervised.warmup=0", "supervised.look_from=8",
-  "supervised.look_every=8", "supervised.dialogues=1.0", "supervised.answer_tokens=220", "single_turn.answer_tokens=220",
-  "collect.answer_tokens=220", "agentic.answer_tokens=220", "evaluate.answer_tokens=220", "single_turn.group=2",
-  "agentic.group=2", "evaluate.samples_test=1", "ppo.temperature=0.4", "tasks.families=[\"chain\", \"reduce\"]" }
+  "tasks.eager_ms=[0.0, 1000.0]", "tasks.similarity=1.1", "supervised.steps=4", "supervised.tasks=3",
+  "supervised.least=0", "supervised.batch=4", "supervised.lr=1e-3", "supervised.look_from=2",
+  "supervised.look_every=1", "supervised.dialogues=1.0", "supervised.band=[0.9, 1.0]", "supervised.answer_tokens=40",
+  "single_turn.answer_tokens=40", "collect.answer_tokens=40", "agentic.answer_tokens=40",
+  "evaluate.answer_tokens=40", "evaluate.samples_test=1", "tasks.families=[\"chain\", \"reduce\"]" }
 
+local answers_are_taken = false
 local graphs = {}  -- by source: what the tracer would find
 
 local function verdict_of(body)
@@ -52,24 +54,36 @@ local function fake_judge()
     counts[kind] = (counts[kind] or 0) + 1
     if kind == "trace" then
       return graphs[body.task.source], "unknown task", "bad_task"
-    elseif kind == "admit" or kind == "check" then
-      return { finite = true, deterministic = true, constant_output = false, same_across_inputs = false,
-        null_candidates = {}, eager_s = 2e-3, admission = { admitted = true }, run = { eager_s = 2e-3 } }
+    elseif kind == "check" then
+      return { structure = { dead_operators = {}, unused_parameters = {}, unused_inputs = {} },
+        run = { null_candidates = {}, no_operators = {}, idle_modules = {}, uniform_axes = {}, eager_s = 2e-3 } }
     end
     return verdict_of(body)
   end
   return client.over(process, { target = "cuda", tolerance = "calibrated" }), counts
 end
 
-local function remembering(fn)
-  local task = compose.task
+-- Stages see graphs without a tracer, and answers without a block as files.
+local function with_fakes(fn)
+  local task, format = compose.task, files.format
+  files.format = function(...)
+    local made = format(...)
+    local action = made.action
+    made.action = function(text, how)
+      if answers_are_taken and #text > 0 then
+        return { kind = "act", files = { ["kernels/k.cu"] = text }, signature = text }
+      end
+      return action(text, how)
+    end
+    return made
+  end
   compose.task = function(...)
     local made = task(...)
     graphs[made.source] = made.graph
     return made
   end
   local ok, message = pcall(fn)
-  compose.task = task
+  compose.task, files.format = task, format
   if not ok then error(message, 0) end
 end
 
@@ -106,6 +120,7 @@ local function run_all(root, more)
   local judging, counts = fake_judge()
   local run = pipeline.open(options_of(root, more), "chat pipeline", judging)
   for _, name in ipairs(STAGES) do
+    answers_are_taken = name ~= "synthesize" and name ~= "filter" and name ~= "base"
     run:stage(require("recipes.stages." .. name))
   end
   local folder = run.folder
@@ -125,12 +140,13 @@ local spec = {}
 
 function spec.every_stage_runs_on_target_cuda_with_a_chat_model_and_its_weights_can_be_made_again_from_the_store()
   local root = "/tmp/khost-chat-pipeline-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
-  local ok, message = pcall(remembering, function()
+  local ok, message = pcall(with_fakes, function()
     chat_model.write(root .. "/model", texts())
     local folder = run_all(root)
     local run = assert(store.open(folder, { read_only = true }))
     local supervised = run:stage("supervised").result
-    t.is_true(supervised.steps >= 8, "supervised steps: " .. tostring(supervised.steps))
+    t.is_true(supervised.steps >= 2, "supervised steps: " .. tostring(supervised.steps))
+    t.expect(run:stage("base").result.validation_pass, 0)
     t.is_true(run:stage("rft").result.kept > 0, "no trajectory was kept for fine-tuning")
     t.is_true(#run:stage("evaluate").result.differences >= 10)
     for _, row in ipairs(assert(run:list("trajectories", { where = { stage = "collect" } }))) do
