@@ -225,10 +225,10 @@ void add_trainer(lua_State* L) {
   add_policy_classes(L);
   add_class<trainer::Objective>(L, {});
   add_batch(L);
-  add_class<trainer::Trainer>(L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"),
-                                  def<trainer_tokenizer>("tokenizer"), def<trainer_update>("update"),
-                                  def<trainer_save>("save"), def<trainer_load>("load"), def<trainer_stats>("stats"),
-                                  def<trainer_close>("close")});
+  add_class<trainer::Trainer>(
+      L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"), def<trainer_tokenizer>("tokenizer"),
+          def<trainer_update>("update"), def<trainer_save>("save"), def<trainer_load>("load"),
+          def<trainer_stats>("stats"), def<trainer_close>("close")});
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),

@@ -32,8 +32,8 @@ function stage.execute(run)
   end
   if path == "" then
     if run.config.machine.target ~= "cpu" then
-      error("base: model.path is empty, and a base model can only be made for target cpu; --set model.path=FOLDER names "
-        .. "one (`khost fetch-model` makes such a folder)", 0)
+      error("base: model.path is empty, and a base model can only be made for target cpu; --set model.path=FOLDER "
+        .. "names one (`khost fetch-model` makes such a folder)", 0)
     end
     folder, made = make(run)
   end

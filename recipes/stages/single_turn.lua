@@ -1,4 +1,5 @@
--- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the supervised model under a value head.
+-- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the supervised model under a value
+-- head.
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"

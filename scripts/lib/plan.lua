@@ -1,13 +1,13 @@
--- What a run will do before it does anything: stages, verdicts, tokens, minutes, disk. Unit costs stand in [plan] of the
--- preset, beside the machine that they were measured on; what is assumed about a policy stands here.
+-- What a run will do before it does anything: stages, verdicts, tokens, minutes, disk. Unit costs stand in [plan] of
+-- the preset, beside the machine that they were measured on; what is assumed about a policy stands here.
 
 local tables = require "evaluation.table"
 
 local plan = {}
 
--- Each: tasks that are admitted, verdicts with times, verifications only, tokens drawn, tokens passed through an update,
--- tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models opened,
--- checkpoints written.
+-- Each: tasks that are admitted, verdicts with times, verifications only, tokens drawn, tokens passed through an
+-- update, tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models
+-- opened, checkpoints written.
 local COSTS = {}
 
 -- Of a policy: answers that are right, and therefore timed where the task is; chance of another turn after one.
@@ -96,7 +96,8 @@ end
 
 function COSTS.collect(c)
   local n, mean = c.collect.episodes, mean_turns(c.collect.turns)
-  return { episodes = n, verify = n * mean, measure = n * RIGHT * timed_share(c), draw = n * mean * c.plan.answer_tokens }
+  return { episodes = n, verify = n * mean, measure = n * RIGHT * timed_share(c),
+    draw = n * mean * c.plan.answer_tokens }
 end
 
 -- Tokens of the trajectories that some stages leave.

@@ -1,9 +1,9 @@
 -- What a supervised start learns from: tasks that no other set shares a chain or a combination of operators with, the
 -- expert's answers to them, and dialogues of an answer, what the judge said of it, and the next answer.
 --
--- The combination of a task is the sorted list of its operators: "relu tanh" and "tanh relu" are one. A task is a lesson
--- only where its combination is in none of the sets that are trained on, validated or held out; those sets give their
--- chains for that, nothing else. Operators may be shared: what no lesson shows a model hardly ever finds.
+-- The combination of a task is the sorted list of its operators: "relu tanh" and "tanh relu" are one. A task is a
+-- lesson only where its combination is in none of the sets that are trained on, validated or held out; those sets give
+-- their chains for that, nothing else. Operators may be shared: what no lesson shows a model hardly ever finds.
 
 local corpus = require "policies.corpus"
 local experts = require "policies.experts"
@@ -166,9 +166,9 @@ local function say(tokens, mask, list, bit)
   end
 end
 
---- Episodes for supervision. A right answer is imitated; where the task also has a wrong one, its feedback and the right
---- answer behind it are a second episode in which the wrong answer is read and not imitated; and a share of the right
---- ones goes on to "done".
+--- Episodes for supervision. A right answer is imitated; where the task also has a wrong one, its feedback and the
+--- right answer behind it are a second episode in which the wrong answer is read and not imitated; and a share of the
+--- right ones goes on to "done".
 ---@param chat table            chat.files or chat.tiny, opened
 ---@param format table
 ---@param answers table[]       what lessons.answers returned

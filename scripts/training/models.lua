@@ -16,8 +16,8 @@ function models.folder(path)
   return path:sub(1, 1) == "/" and path or fs.root() .. "/" .. path
 end
 
--- Options of a trainer that the preset and the machine decide. `model.tokens` bounds a conversation, so the engine keeps
--- room for as many positions and no more.
+-- Options of a trainer that the preset and the machine decide. `model.tokens` bounds a conversation, so the engine
+-- keeps room for as many positions and no more.
 local function options_of(run, folder)
   local machine, model = run.config.machine, run.config.model
   return { model = folder, seed = run.seed, device = machine.device, dtype = machine.dtype,

@@ -28,12 +28,12 @@ local RULES = {
       .. "- CUDA C++ only: no torch, no F. Do not synchronise, do not allocate.\n"
       .. "Answer with one ```cuda block and nothing else.",
     "You translate PyTorch modules into CUDA. Reply with one ```cuda block: a complete .cu file and no other text.\n"
-      .. "The file includes \"khost.h\" and has __global__ kernels and one function extern \"C\" int run(...), announced "
-      .. "by KHOST_EXPORT(run), which launches them on khost::cuda(stream) and returns cudaGetLastError().\n" .. COMMON
-      .. "; the last argument is khost::stream* stream.\n"
+      .. "The file includes \"khost.h\" and has __global__ kernels and one function extern \"C\" int run(...), "
+      .. "announced by KHOST_EXPORT(run), which launches them on khost::cuda(stream) and returns cudaGetLastError().\n"
+      .. COMMON .. "; the last argument is khost::stream* stream.\n"
       .. "Only CUDA C++ counts: no PyTorch functions, no synchronisation, no allocation.",
-    "Task: write the CUDA kernel for a given PyTorch model.\nHow the file must look: #include \"khost.h\" first; kernels; "
-      .. "a launcher extern \"C\" int run(arguments) that ends in return cudaGetLastError(); last line "
+    "Task: write the CUDA kernel for a given PyTorch model.\nHow the file must look: #include \"khost.h\" first; "
+      .. "kernels; a launcher extern \"C\" int run(arguments) that ends in return cudaGetLastError(); last line "
       .. "KHOST_EXPORT(run).\n" .. COMMON .. "; then khost::stream* stream.\n"
       .. "Not allowed: torch, F, memory allocation, waiting for the device.\n"
       .. "Output: one ```cuda block, nothing before or after it.",

@@ -9,8 +9,9 @@ local verdicts = require "judge.verdict"
 
 local validate = {}
 
---- Plays every validation task, `validate.samples` times where the preset says so. The reward is the run's own scheme's, so that it sees speed where a task is timed
---- (tasks.validation_timed of the preset); of tasks that are only verified it counts 1 for right and -1 for wrong.
+--- Plays every validation task, `validate.samples` times where the preset says so. The reward is the run's own scheme's,
+--- so that it sees speed where a task is timed (tasks.validation_timed of the preset); of tasks that are only verified
+--- it counts 1 for right and -1 for wrong.
 ---@async
 ---@param run table
 ---@param stage string

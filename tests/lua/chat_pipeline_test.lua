@@ -90,7 +90,7 @@ end
 -- What the tokenizer learns from: questions, and the expert's answers to tasks of no other set.
 local function texts()
   local stream, list = random.stream "chat pipeline", {}
-  for index = 1, 24 do
+  for _ = 1, 24 do
     local task = corpus.task(stream, "base", { families = { "chain", "reduce" }, length = { 1, 2 },
       shapes = { { 128, 1024 } } })
     for _, variant in ipairs(experts.of("cuda").ORDER) do
