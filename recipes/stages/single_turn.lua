@@ -20,6 +20,7 @@ function stage.execute(run)
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
+  critic:close()
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
     collapse = validate.collapse(curve, begin.validation_reward),
     tables = { tables.of("Single-turn PPO", COLUMNS, curve) } }

@@ -270,13 +270,16 @@ function ppo.tell(curriculum, chosen, episodes)
   end
 end
 
+local LEAST_NATS = 0.5  -- of surprise over an answer: with less nearly all answers to a task are the same
+
 --- What a reader should worry about.
 function ppo.warn(stage, step, metrics)
   if metrics.distinct < 0.2 then
     log.warn("few_distinct_samples", { stage = stage, step = step, share = metrics.distinct })
   end
-  if metrics.actor_entropy and metrics.actor_entropy < 0.02 then
-    log.warn("low_entropy", { stage = stage, step = step, entropy = metrics.actor_entropy })
+  -- By the answer: little surprise a token can be much over a whole answer (docs/learning.md).
+  if metrics.nats_answer and metrics.nats_answer < LEAST_NATS then
+    log.warn("low_entropy", { stage = stage, step = step, nats_answer = metrics.nats_answer })
   end
 end
 
