@@ -76,7 +76,8 @@ local function episodes_of(run, format, actor, answers, c)
   local target, path = run.config.machine.target, experts.of(run.config.machine.target).PATH
   local is_tiny = format.target == nil
   return lessons.episodes(format.open(actor:tokenizer()), format, answers, { seed = run.seed,
-    tokens = run.config.model.tokens, share = c.dialogues, done = is_tiny and format.DONE or files.DONE,
+    tokens = run.config.model.tokens, answer_tokens = c.answer_tokens, share = c.dialogues,
+    done = is_tiny and format.DONE or files.DONE,
     render = function(code)
       return is_tiny and parse.render { [path] = code } or files.block(code, target)
     end })

@@ -117,20 +117,25 @@ function lessons.tasks(run, o)
   return list
 end
 
+-- Scratch memory is an argument that no prompt explains.
+local function explained(answer, path)
+  return answer and not answer.files[path]:find("workspace", 1, true)
+end
+
 -- Every variant of the expert for every task, and for some a wrong answer with a mistake on purpose.
 local function written(run, tasks, share)
   local expert, answers = experts.of(run.config.machine.target), {}
   for index, task in ipairs(tasks) do
     for _, variant in ipairs(expert.ORDER) do
       local answer = expert.answer(task.graph, { variant = variant })
-      if answer then
+      if explained(answer, expert.PATH) then
         answers[#answers + 1] = { task = task, variant = variant, code = answer.files[expert.PATH] }
       end
     end
     local stream = random.stream(("%d lesson fault %d"):format(run.seed, index))
     if stream:number() < share then
       local wrong = expert.answer(task.graph, { fault_rate = 0.6, random = stream })
-      if wrong and #wrong.faults > 0 then
+      if explained(wrong, expert.PATH) and #wrong.faults > 0 then
         answers[#answers + 1] = { task = task, variant = "fault", code = wrong.files[expert.PATH] }
       end
     end
@@ -166,13 +171,21 @@ local function say(tokens, mask, list, bit)
   end
 end
 
+---@class (exact) EpisodeOptions
+---@field seed integer
+---@field tokens integer          of the longest conversation
+---@field answer_tokens integer   of the longest answer that the model may give
+---@field share number            of right answers that go on to `done`
+---@field done string
+---@field render fun(code: string): string   a file as an answer carries it
+
 --- Episodes for supervision. A right answer is imitated; where the task also has a wrong one, its feedback and the
 --- right answer behind it are a second episode in which the wrong answer is read and not imitated; and a share of the
 --- right ones goes on to "done".
 ---@param chat table            chat.files or chat.tiny, opened
 ---@param format table
 ---@param answers table[]       what lessons.answers returned
----@param options {seed: integer, tokens: integer, done: string, share: number}
+---@param options EpisodeOptions
 ---@return table[] episodes, table<string, integer> left_out   by reason
 function lessons.episodes(chat, format, answers, options)
   local episodes, left_out, wrong = {}, {}, {}
@@ -182,13 +195,14 @@ function lessons.episodes(chat, format, answers, options)
     end
   end
   local function add(turns, task, stream)
-    local tokens, mask = {}, {}
+    local tokens, mask, longest = {}, {}, 0
     say(tokens, mask, chat:prompt(task, stream), 0)
     for _, turn in ipairs(turns) do
-      say(tokens, mask, turn.observation and chat:observation(turn.observation) or chat:answer(turn.answer),
-        turn.learn and 1 or 0)
+      local more = turn.observation and chat:observation(turn.observation) or chat:answer(turn.answer)
+      say(tokens, mask, more, turn.learn and 1 or 0)
+      longest = math.max(longest, turn.learn and #more or 0)
     end
-    if #tokens > options.tokens then
+    if #tokens > options.tokens or longest > options.answer_tokens then
       left_out.too_long = (left_out.too_long or 0) + 1
     else
       episodes[#episodes + 1] = { tokens = tokens, mask = mask, reward = 1 }

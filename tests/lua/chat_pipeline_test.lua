@@ -23,7 +23,7 @@ local SETTINGS = { "machine.target=cuda", "machine.threads=2", "model.tokens=110
   "prompt.examples=0", "prompt.variants=1", "tasks.length=[1, 2]", "tasks.train=2", "tasks.drill=2", "tasks.test=2",
   "tasks.eager_ms=[0.0, 1000.0]", "tasks.similarity=1.1", "supervised.steps=4", "supervised.tasks=3",
   "supervised.least=0", "supervised.batch=4", "supervised.lr=1e-3", "supervised.look_from=2",
-  "supervised.look_every=1", "supervised.dialogues=1.0", "supervised.band=[0.9, 1.0]", "supervised.answer_tokens=40",
+  "supervised.look_every=1", "supervised.dialogues=1.0", "supervised.band=[0.9, 1.0]", "supervised.answer_tokens=600",
   "single_turn.answer_tokens=40", "collect.answer_tokens=40", "agentic.answer_tokens=40",
   "evaluate.answer_tokens=40", "evaluate.samples_test=1", "tasks.families=[\"chain\", \"reduce\"]" }
 

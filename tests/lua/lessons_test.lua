@@ -116,7 +116,7 @@ function spec.a_wrong_answer_is_read_and_the_right_one_behind_it_is_imitated()
   local answers = { { task = task, variant = "vector", code = "good\n", correct = true, verdict = { status = "ok",
     reason = "", detail = "" } }, { task = task, variant = "fault", code = "bad\n", correct = false,
     verdict = { status = "wrong", reason = "values", detail = "" } } }
-  local episodes, left_out = lessons.episodes(format.open(CODEC), format, answers, { seed = 1, tokens = 2000, share = 1,
+  local episodes, left_out = lessons.episodes(format.open(CODEC), format, answers, { seed = 1, tokens = 2000, answer_tokens = 50, share = 1,
     done = files.DONE, render = function(code) return files.block(code, "cuda") end })
   t.expect({ #episodes, left_out.fault }, { 2, 1 })
   local function learnt(e)
@@ -127,8 +127,8 @@ function spec.a_wrong_answer_is_read_and_the_right_one_behind_it_is_imitated()
   t.expect(learnt(episodes[1]), "```cuda\ngood\n```<|im_end|>done<|im_end|>")
   t.expect(learnt(episodes[2]), "```cuda\ngood\n```<|im_end|>")
   t.is_true(table.concat(episodes[2].tokens):find("bad\n```<|im_end|>\n<|im_start|>user\nwrong: values", 1, true) ~= nil)
-  -- What is longer than a conversation may be is left out, and said.
-  local _, out = lessons.episodes(format.open(CODEC), format, answers, { seed = 1, tokens = 10, share = 1,
+  -- What is longer than an answer or a conversation may be is left out, and said.
+  local _, out = lessons.episodes(format.open(CODEC), format, answers, { seed = 1, tokens = 2000, answer_tokens = 4, share = 1,
     done = files.DONE, render = function(code) return code end })
   t.expect(out, { fault = 1, too_long = 2 })
 end
