@@ -15,7 +15,6 @@ import sys
 import tempfile
 import types
 
-import torch
 import torch.utils.cpp_extension as cpp_extension
 
 from candidate_policy import SOURCE_NAME, Refused

@@ -13,9 +13,9 @@ import unittest
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
 import torch  # noqa: E402
-import torch._subclasses.fake_tensor  # noqa: E402,F401  so that not every child imports it
+import torch._subclasses.fake_tensor  # noqa: E402  so that not every child imports it
 
-import candidate  # noqa: E402,F401
+import candidate  # noqa: E402
 import candidate_record  # noqa: E402
 from candidate_policy import Refused, Watch  # noqa: E402
 from candidate_turns import Placed, adopt  # noqa: E402
