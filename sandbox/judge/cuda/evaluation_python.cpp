@@ -107,7 +107,9 @@ bool Evaluation::build_extensions() {
   }
   program_.source = files_.at(kFile);
   program_.init = task_->session->init();
-  Result<Json> asked = recorded(gpu_.service_, {{"source", program_.source}, {"init", program_.init}});
+  Result<Json> asked = recorded(
+      gpu_.service_,
+      {{"source", program_.source}, {"init", program_.init}, {"inputs", task_->session->layouts().inputs.to_json()}});
   if (!asked) {
     verdict_.fail(Stage::build, blame_build(asked.failure()));
     return false;

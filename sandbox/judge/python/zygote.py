@@ -126,7 +126,7 @@ def answer(request, fds, state, channel):
         from profile_cuda import answer as profile
         return profile(request, fds)
     if kind == "candidate_record":
-        from candidate import record
+        from candidate_record import record
         return record(request["request"])
     if kind == "candidate_cuda":
         from candidate_turns import run
