@@ -36,7 +36,7 @@ class Service {
   Result<Zygote*> baselines() { return zygote(baselines_, "baselines", true); }
   Result<Zygote*> recorders() { return zygote(recorders_, "recorder", false); }
   Result<std::shared_ptr<Session>> session(const std::string& source);
-  // {"kind": "evaluate" | "verify" | "profile" | "trace" | "admit" | …, "task": {"source"}, …}
+  // {"kind": "evaluate" | "verify" | "profile" | "trace" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 
  private:

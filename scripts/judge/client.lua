@@ -204,26 +204,17 @@ function Client:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
---- What the filter asks of a task. Its eager time is that of the target: on a GPU the check measures it, alone.
+--- The health of a task on the client's target (suites.health names what it says): its structure, and one run in eager
+--- mode with the time of a call. What takes far longer or far less than `eager_ms` allows is cut short.
 ---@async
 ---@param task {source: string}
----@return table|nil facts, string? message, string? code
-function Client:admit(task)
-  local facts, message, code = self.process:request("admit", { task = { source = task.source } })
-  if not facts or self.options.target ~= "cuda" then
-    return facts, message, code
-  end
-  local options = { target = "cuda", stages = { "structure", "run" }, timeout_s = checking.DEFAULTS.timeout_s }
-  for name, value in pairs(checking.CUDA) do
-    options[name] = value
-  end
-  local checked = checking.facts(self.process, task.source, options)
-  if not checked.run or not checked.run.eager_s then
-    local failure = checked.failure or { message = checked.run and checked.run.text, code = "bad_task" }
-    return nil, failure.message or "the task could not be measured on the GPU", failure.code or "bad_task"
-  end
-  facts.eager_s = checked.run.eager_s
-  return facts
+---@param eager_ms number[]   least and most that is wanted
+---@return table facts   as "check" answers; `failure` says what failed, and whether it was the task
+function Client:check(task, eager_ms)
+  local target = self.options.target or "cpu"
+  return checking.worthwhile({ target = target, stages = { "structure", "run" } }, eager_ms, function(options)
+    return checking.facts(self, task.source, options)
+  end)
 end
 
 ---@return {asked: integer, reused: integer, seconds: number}

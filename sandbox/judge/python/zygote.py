@@ -34,7 +34,7 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
-from room import wants_room  # noqa: E402
+from out_of_memory import is_out_of_memory  # noqa: E402
 
 
 def receive(channel):
@@ -91,7 +91,7 @@ def error_of(error):
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
-    return {"error": f"{where}{kind}{error}"[:2000], "wants_room": wants_room(error),
+    return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
@@ -140,9 +140,6 @@ def answer(request, fds, state, channel):
     if kind == "trace":
         from trace_graph import trace
         return trace(request["source"])
-    if kind == "admit":
-        from admission import admit
-        return admit(request["source"])
     if kind == "check":
         from check import answer as check
         return check(request, state)

@@ -1,4 +1,4 @@
-#include "sandbox/judge/cuda/homes.h"
+#include "sandbox/judge/cuda/python_pool.h"
 
 #include <algorithm>
 #include <thread>
@@ -16,28 +16,28 @@ std::size_t makers() {
 
 }  // namespace
 
-Homes::Homes(PythonPlace place)
-    : place_(std::move(place)), stock_("a Python for a candidate", kReady, makers(), [this] { return make(); }) {}
+PythonPool::PythonPool(PythonPlace place)
+    : place_(std::move(place)), pool_("a Python for a candidate", kReady, makers(), [this] { return make(); }) {}
 
-void Homes::begin(const GpuView& view) {
+void PythonPool::begin(const GpuView& view) {
   {
     const std::scoped_lock lock(mutex_);
     view_ = view;
   }
-  stock_.begin();
+  pool_.begin();
 }
 
-Result<std::unique_ptr<Zygote>> Homes::take(const GpuView& view) {
+Result<std::unique_ptr<Zygote>> PythonPool::take(const GpuView& view) {
   begin(view);
   while (true) {
-    Result<std::unique_ptr<Zygote>> taken = stock_.take(kTimeout_s);
+    Result<std::unique_ptr<Zygote>> taken = pool_.take(kTimeout_s);
     if (!taken || (*taken)->alive()) {
       return taken;
     }
   }
 }
 
-Result<std::unique_ptr<Zygote>> Homes::make() {
+Result<std::unique_ptr<Zygote>> PythonPool::make() {
   std::unique_lock lock(mutex_);
   const GpuView view = *view_;
   lock.unlock();

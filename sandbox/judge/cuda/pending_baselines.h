@@ -1,5 +1,5 @@
-// Processes of baselines that come up beside others' work: how many tasks' at once, and where they wait until they are
-// measured. Any thread, where nothing else is said.
+// Baseline processes that load in the background: how many tasks may load theirs at once, and where loaded processes
+// wait until they are timed. Any thread, unless a function says otherwise.
 #pragma once
 
 #include <condition_variable>
@@ -14,11 +14,10 @@
 
 namespace khost::judge::gpu {
 
-// A place among so many, as std::unique_lock takes and gives it. (std::counting_semaphore of GCC 12 can miss a
-// release.)
-class Places {
+// A counting semaphore that std::unique_lock can hold. (std::counting_semaphore of GCC 12 can miss a release.)
+class Semaphore {
  public:
-  explicit Places(int count) : free_(count) {}
+  explicit Semaphore(int count) : free_(count) {}
   void lock() {
     std::unique_lock lock(mutex_);
     some_.wait(lock, [this] { return free_ > 0; });
@@ -38,8 +37,9 @@ class Places {
 
 using Baselines = std::map<std::string, std::deque<std::unique_ptr<GpuBaseline>>>;  // by kind
 
-// Baselines that have come up and wait to be measured by who has asked for them, where who needs the room can end them.
-class Arrivals {
+// Loaded baseline processes that wait for their requester to time them. An evaluation that needs their GPU memory may
+// end them here.
+class PendingBaselines {
  public:
   void put(const void* owner, Baselines loaded) {
     const std::scoped_lock lock(mutex_);
@@ -50,7 +50,7 @@ class Arrivals {
     const auto found = loaded_.find(owner);
     return found == loaded_.end() ? Baselines() : std::move(loaded_.extract(found).mapped());
   }
-  // For who has the right to the device, as the end of a process disturbs whoever is timed.
+  // The caller holds the device lock, because the end of a process disturbs a timing in progress.
   void end_all() {
     const std::scoped_lock lock(mutex_);
     loaded_.clear();

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <thread>
 
-#include "sandbox/judge/cuda/precedence.h"
+#include "sandbox/judge/cuda/device_priority.h"
 
-using khost::judge::gpu::Precedence;
+using khost::judge::gpu::DevicePriority;
 using Steady = std::chrono::steady_clock;
 
 namespace {
@@ -16,14 +16,14 @@ double since(Steady::time_point begin) {
 }  // namespace
 
 TEST_CASE("who starts a subject lets all pass that want to time") {
-  Precedence order;
-  Precedence::Claim first(order), second(order);
+  DevicePriority order;
+  DevicePriority::Claim first(order), second(order);
   first.take();
   first.take();  // a claim is one, however often it is taken
   second.take();
   std::atomic<bool> passed{false};
   std::thread start([&] {
-    order.let_pass(60);
+    order.wait_until_unclaimed(60);
     passed = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -37,19 +37,19 @@ TEST_CASE("who starts a subject lets all pass that want to time") {
 }
 
 TEST_CASE("who starts a subject does not wait for ever, and not at all when nobody times") {
-  Precedence order;
+  DevicePriority order;
   auto begin = Steady::now();
-  order.let_pass(60);
+  order.wait_until_unclaimed(60);
   CHECK(since(begin) < 5);
   {
-    Precedence::Claim claim(order);
+    DevicePriority::Claim claim(order);
     claim.take();
     begin = Steady::now();
-    order.let_pass(0.1);
+    order.wait_until_unclaimed(0.1);
     CHECK(since(begin) >= 0.09);
     CHECK(since(begin) < 5);
   }
   begin = Steady::now();
-  order.let_pass(60);  // the claim went with its owner
+  order.wait_until_unclaimed(60);  // the claim went with its owner
   CHECK(since(begin) < 5);
 }

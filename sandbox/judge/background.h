@@ -1,5 +1,5 @@
-// Work begun for who will need it later, in a thread of its own. What fails there is met again by who needs it, who
-// says so.
+// Runs warm-up work on a detached thread. Its errors are dropped: the caller that needs the result meets the same error
+// and reports it.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace khost::judge {
 
-inline void aside(std::function<void()> work) {
+inline void run_in_background(std::function<void()> work) {
   std::thread([work = std::move(work)] {
     try {
       work();

@@ -1,5 +1,6 @@
-// What every subject with a plan begins as: khost-subject-cuda in its single-use jail with a context on the device, and
-// nothing of a candidate or a task. Making the context takes half a second, so some stand ready. One thread at a time.
+// A subject process before it is given a candidate: khost-subject-cuda in its single-use jail, with a context on the
+// device and nothing of a candidate or a task. Creating the context takes half a second, so a pool keeps some ready.
+// One thread at a time.
 #pragma once
 
 #include <memory>
@@ -22,16 +23,16 @@ struct Profiling {
   std::string loaded;  // CUPTI's name where torch has loaded it
 };
 
-struct Blank {
+struct IdleSubject {
   Device* device = nullptr;
   Region control;
   sandbox::Fd orders;  // a socket: the rest of its command line, and descriptors (sandbox/subject/fd_message.h)
   std::unique_ptr<sandbox::Jail> jail;
   std::unique_ptr<GpuClock> clock;
 
-  // Blocks until the context stands; then the process stands too. With `profiling` the times of its calls mean nothing.
-  // device when the context could not be made, in the driver's words.
-  static Result<Blank> open(Device& device, const Profiling* profiling = nullptr);
+  // Blocks until the context exists; the process is then stopped. With `profiling` its calls cannot be timed.
+  // device, with the driver's message, when the context could not be created.
+  static Result<IdleSubject> open(Device& device, const Profiling* profiling = nullptr);
 };
 
 }  // namespace khost::judge::gpu

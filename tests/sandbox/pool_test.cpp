@@ -1,4 +1,4 @@
-#include "sandbox/judge/stock.h"
+#include "sandbox/judge/pool.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 
 using khost::Failure;
 using khost::Result;
-using khost::judge::Stock;
+using khost::judge::Pool;
 using Steady = std::chrono::steady_clock;
 
 namespace {
@@ -34,8 +34,8 @@ bool within(double most_s, const std::function<bool()>& holds) {
 
 TEST_CASE("a stock makes nothing before it is asked, then keeps as many as it was told") {
   std::atomic<int> made{0};
-  Stock<std::unique_ptr<int>> stock("a number", 2, 3,
-                                    [&]() -> Result<std::unique_ptr<int>> { return std::make_unique<int>(made++); });
+  Pool<std::unique_ptr<int>> stock("a number", 2, 3,
+                                   [&]() -> Result<std::unique_ptr<int>> { return std::make_unique<int>(made++); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(made == 0);
   Result<std::unique_ptr<int>> first = stock.take(60);
@@ -49,7 +49,7 @@ TEST_CASE("a stock makes nothing before it is asked, then keeps as many as it wa
 
 TEST_CASE("whoever waits on an empty stock is served before its patience ends, or is told") {
   std::atomic<bool> slow{true};
-  Stock<int> stock("a number", 0, 2, [&]() -> Result<int> {
+  Pool<int> stock("a number", 0, 2, [&]() -> Result<int> {
     while (slow) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -68,7 +68,7 @@ TEST_CASE("whoever waits on an empty stock is served before its patience ends, o
 
 TEST_CASE("what cannot be made is said to who waits, and the next take tries again") {
   std::atomic<int> tries{0};
-  Stock<int> stock("a number", 2, 1, [&]() -> Result<int> {
+  Pool<int> stock("a number", 2, 1, [&]() -> Result<int> {
     if (++tries == 1) {
       return Failure{"no room", "limit"};
     }
@@ -83,7 +83,7 @@ TEST_CASE("what cannot be made is said to who waits, and the next take tries aga
 }
 
 TEST_CASE("an exception while making is a failure with its words, and the process goes on") {
-  Stock<int> stock("a number", 1, 1, []() -> Result<int> { throw std::runtime_error("the disk is full"); });
+  Pool<int> stock("a number", 1, 1, []() -> Result<int> { throw std::runtime_error("the disk is full"); });
   Result<int> taken = stock.take(60);
   REQUIRE_FALSE(taken);
   CHECK(taken.failure().code == "host");
@@ -92,7 +92,7 @@ TEST_CASE("an exception while making is a failure with its words, and the proces
 
 TEST_CASE("one maker's failure is not that of who waits while another maker is about to succeed") {
   std::atomic<int> begun{0};
-  Stock<int> stock("a number", 1, 2, [&]() -> Result<int> {
+  Pool<int> stock("a number", 1, 2, [&]() -> Result<int> {
     if (begun++ == 0) {
       return within(60, [&] { return begun >= 2; }) ? Result<int>(Failure{"no room", "limit"}) : 1;
     }
@@ -107,7 +107,7 @@ TEST_CASE("one maker's failure is not that of who waits while another maker is a
 TEST_CASE("a stock that ends waits for what is being made") {
   std::atomic<int> begun{0}, made{0};
   {
-    Stock<int> stock("a number", 3, 3, [&]() -> Result<int> {
+    Pool<int> stock("a number", 3, 3, [&]() -> Result<int> {
       begun++;
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       return ++made;

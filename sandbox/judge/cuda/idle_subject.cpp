@@ -1,4 +1,4 @@
-#include "sandbox/judge/cuda/blank.h"
+#include "sandbox/judge/cuda/idle_subject.h"
 
 #include <sys/socket.h>
 
@@ -14,8 +14,8 @@ namespace {
 constexpr double kOpenTimeout_s = 20;
 }
 
-Result<Blank> Blank::open(Device& device, const Profiling* profiling) {
-  Blank blank;
+Result<IdleSubject> IdleSubject::open(Device& device, const Profiling* profiling) {
+  IdleSubject blank;
   blank.device = &device;
   Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
   if (!control) {

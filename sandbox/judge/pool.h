@@ -1,4 +1,4 @@
-// Things that take long to make, and of which some stand ready; threads of its own make them. Any thread.
+// A pool that keeps a few slow-to-create objects ready; its own threads create them. Any thread.
 #pragma once
 
 #include <chrono>
@@ -20,16 +20,16 @@
 namespace khost::judge {
 
 template <class T>
-class Stock {
+class Pool {
  public:
-  // `makers` threads keep `ready` things, and one more for everybody who waits. begin(), or the first take(), starts
-  // them. `name` is what messages call one of them.
-  Stock(std::string name, std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
+  // `makers` threads keep `ready` objects available, and one more for each waiting caller. begin(), or the first
+  // take(), starts the threads. `name` is what messages call one object.
+  Pool(std::string name, std::size_t ready, std::size_t makers, std::function<Result<T>()> make)
       : name_(std::move(name)), ready_wanted_(ready), makers_(makers), make_(std::move(make)) {}
-  Stock(const Stock&) = delete;
-  Stock& operator=(const Stock&) = delete;
-  // Waits for what is being made.
-  ~Stock() {
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  // Waits until the objects under construction are finished.
+  ~Pool() {
     {
       const std::scoped_lock lock(mutex_);
       stopped_ = true;
@@ -45,7 +45,8 @@ class Stock {
     start_makers();
   }
 
-  // Waits while none is ready. timeout after so many seconds, or why none could be made: the next take tries again.
+  // Blocks until an object is ready. timeout after `most_s` seconds; or the reason why none could be made, after which
+  // the next take() tries again.
   Result<T> take(double most_s) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(most_s);
     std::unique_lock lock(mutex_);
@@ -53,7 +54,7 @@ class Stock {
     failure_.reset();
     waiting_++;
     wanted_.notify_all();
-    // One maker's failure is not the others': they may be about to succeed.
+    // A failure counts only once no other thread is still making one that could succeed.
     const bool done =
         some_.wait_until(lock, deadline, [this] { return !ready_.empty() || (failure_ && making_ == 0); });
     waiting_--;
@@ -99,7 +100,7 @@ class Stock {
     }
   }
 
-  // An exception would end the process, and is a failure like another.
+  // An exception on this thread would end the process, so it is turned into a failure.
   Result<T> guarded() const {
     try {
       return make_();
