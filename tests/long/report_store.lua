@@ -2,6 +2,8 @@
 -- and verdicts that should raise an alarm.
 --
 --   ./khost tests/long/report_store.lua FOLDER [--trajectories 100000] [--steps 200] [--running]
+--   ./khost tests/long/report_store.lua RUN --append 41   a further step of a run that is going on
+--   ./khost tests/long/report_store.lua RUN --finish      its end
 --
 -- Prints the run's folder.
 local args = require "lib.args"
@@ -13,11 +15,13 @@ local store = require "khost.store"
 local made = {}
 
 local OPTIONS = {
-  { name = "root", required = true, help = "the folder that gets the run" },
+  { name = "root", required = true, help = "the folder that gets the run, or the run" },
   { name = "--trajectories", kind = "number", default = 100000, help = "of both stages together" },
   { name = "--steps", kind = "number", default = 200, help = "of each stage" },
   { name = "--seed", kind = "number", default = 1, help = "of every draw" },
   { name = "--running", kind = "flag", help = "leave the run as one that is going on" },
+  { name = "--append", kind = "number", help = "add a step of this number to the run" },
+  { name = "--finish", kind = "flag", help = "end the run" },
 }
 local ABOUT = { name = "tests/long/report_store.lua", summary = "a made-up run for tests of the report" }
 
@@ -114,7 +118,7 @@ local function add_hostile(run, stage, step, first)
     assert(run:put("tasks", text, { name = text, split = "train", status = "kept", source = text }))
     assert(run:put("tasks", "dropped " .. text, { name = text, status = "dropped", reason = text }))
     assert(run:append("trajectories", { stage = stage, step = step, index = first + place, task = text, name = text,
-      policy = text, status = "final_answer", reason = text, error = text, reward = -1, turn_count = 1, token_count = 3,
+      policy = text, status = text, reason = text, error = text, reward = -1, turn_count = 1, token_count = 3,
       labels = { [text] = 1 }, prompt = { { role = text, content = text } }, turns = { { index = 1, thought = text,
         text = text .. "\n```cpp " .. text .. "\n" .. text .. "\n```\n", tool = text, status = text, label = text,
         calls = { { name = text, arguments = { [text] = text .. ("\n" .. text):rep(3) }, status = text, label = text,
@@ -195,8 +199,26 @@ function made.run(root, o)
   return run
 end
 
+-- A further step of a run that is going on, or its end.
+local function go_on(options)
+  local run = assert(store.open(options.root))
+  if options.append then
+    local stream = random.stream("append " .. options.append)
+    add_trajectory(run, stream, "agentic", options.append, 1, options.append)
+    assert(run:metrics("agentic", options.append, metrics_of(stream, options.append, options.append)))
+  else
+    run:finish_stage("agentic", {})
+    run:finish("done")
+  end
+  run:close()
+  return 0
+end
+
 function made.main(list)
   local options = args.parse(OPTIONS, list, ABOUT)
+  if options.append or options.finish then
+    return go_on(options)
+  end
   local run = made.run(options.root, { trajectories = options.trajectories, steps = options.steps, seed = options.seed,
     running = options.running })
   log.print(run:folder())
