@@ -2,14 +2,17 @@
 -- a route returns it, and whatever a route raises is answered 500 and logged.
 
 local answers = require "serve.answers"
+local client = require "judge.client"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
+local json = require "khost.json"
 local log = require "khost.log"
 local machine = require "khost.machine"
 local metrics = require "serve.metrics"
 local queue = require "serve.queue"
 local request = require "serve.request"
 local sched = require "khost.sched"
+local tune = require "agent.tune"
 local usage = require "serve.usage"
 local verdicts = require "judge.verdict"
 
@@ -71,21 +74,27 @@ local function charge(self, name, verdict)
   return amounts.device_s + amounts.build_s
 end
 
--- The verdict on a request, in its turn; nil, message and code when it never came to that.
-local function judged(self, exchange, asked, who)
-  if asked.verdict then
-    return asked.verdict
-  end
+-- What `work` gives in the client's turn: an answer of the judge with its wall_s. nil, message and code when it never came
+-- to that.
+local function in_turn(self, exchange, who, work)
   return self.queue:run(who.name, who.quotas.waiting, function(waited_s)
     self.metrics:observe("queue_wait_seconds", waited_s)
     if exchange:gone() then
       return 0, nil, "the connection was closed, or half closed, while the request waited for its turn", "gone"
     end
     local begin = sched.now()
-    local verdict = self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure })
-    self.metrics:observe("verdict_seconds", sched.now() - begin)
-    return charge(self, who.name, verdict), verdict
+    local given, message, code = work()
+    local seconds = sched.now() - begin
+    self.metrics:observe("verdict_seconds", seconds)
+    return given and charge(self, who.name, given) or seconds, given, message, code
   end)
+end
+
+local function not_in_turn(self, message, code)
+  if code == "gone" then
+    return failed(400, "half_closed", message)
+  end
+  return failed(429, code == "busy" and "busy" or "waiting", message, self.queue:delay())
 end
 
 -- Numbers for trainers that read nothing else. What has no number is an error there, never 0 or -1.
@@ -131,35 +140,73 @@ local function admitted(self, head)
   return who
 end
 
+-- The client and what it asks, read by `read`; else the refusal.
+local function asked_by(self, exchange, head, read)
+  local who, refusal = admitted(self, head)
+  if not who then
+    return nil, refusal
+  end
+  local text, message, code = exchange:body(request.MOST_BYTES)
+  if not text then
+    return nil, failed(STATUS[code] or 400, code, message)
+  end
+  local asked
+  asked, message, code = read(text, { tasks = self.options.tasks, may_submit = who.rights.tasks == true,
+    target = self.options.target })
+  if not asked then
+    return nil, failed(STATUS[code], code, message)
+  end
+  return who, asked
+end
+
 function App:verdict(exchange, head, query)
   if query.form and query.form ~= "number" and query.form ~= "json" then
     return failed(400, "bad_input", "form: number or json expected")
   end
-  local who, refusal = admitted(self, head)
+  local who, asked = asked_by(self, exchange, head, request.verdict)
   if not who then
-    return refusal
-  end
-  local text, message, code = exchange:body(request.MOST_BYTES)
-  if not text then
-    return failed(STATUS[code] or 400, code, message)
-  end
-  local asked
-  asked, message, code = request.read(text, self.options.tasks, who.rights.tasks == true, self.options.target)
-  if not asked then
-    return failed(STATUS[code], code, message)
+    return asked
   end
   local scheme, unknown = self.options.schemes:get(asked.scheme)
   if not scheme then
     return failed(400, "bad_input", "scheme: " .. unknown)
   end
-  local verdict
-  verdict, message, code = judged(self, exchange, asked, who)
-  if verdict then
-    return answer_of(self, asked, who, scheme, verdict, query.form)
-  elseif code == "gone" then
-    return failed(400, "half_closed", message)
+  local verdict, message, code = asked.verdict, nil, nil
+  if not verdict then
+    verdict, message, code = in_turn(self, exchange, who, function()
+      return self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure })
+    end)
   end
-  return failed(429, code == "busy" and "busy" or "waiting", message, self.queue:delay())
+  if not verdict then
+    return not_in_turn(self, message, code)
+  end
+  return answer_of(self, asked, who, scheme, verdict, query.form)
+end
+
+-- What an agent may know while it writes, from visible inputs alone. No answer is kept for a second question: clients
+-- would share it.
+function App:feedback(exchange, head)
+  local who, asked = asked_by(self, exchange, head, request.feedback)
+  if not who then
+    return asked
+  end
+  local found, message, code = in_turn(self, exchange, who, function()
+    local judge = client.over(self.options.judge.process, self.options.judge.options)
+    if asked.kind == "tune" then
+      return tune.answer(asked, asked.files, function(changed)
+        return judge:feedback("profile", asked.task, changed, { kernels = false })
+      end)
+    end
+    return judge:feedback(asked.kind, asked.task, asked.files)
+  end)
+  if not found and (code == "gone" or code == "busy" or code == "limit") then
+    return not_in_turn(self, message, code)
+  elseif not found or found.status and verdicts.is_void(found) then
+    return failed(503, "void", message or found.detail or "the judge had no answer", VOID_RETRY_S)
+  end
+  self.metrics:add("feedback_total", { kind = asked.kind })
+  return { status = 200, type = JSON, body = json.encode { ok = found.ok, text = found.text, status = found.status,
+    times = found.times } .. "\n" }
 end
 
 function App:health()
@@ -181,7 +228,7 @@ function App:metrics_text(_, head)
   m:set("queue_waiting", self.queue.waiting)
   m:set("queue_running", self.queue.slots - self.queue.free)
   m:set("tasks_loaded", self.options.tasks.count)
-  m:set("lua_memory_bytes", collectgarbage "count" * 1024)
+  m:set("lua_memory_bytes", sched.stats().memory_bytes)
   m:set("resident_memory_bytes", resident_bytes() or 0)
   m:set("connections_accepted_total", counts.accepted or 0)
   m:set("connections_turned_away_total", counts.turned_away or 0)
@@ -191,6 +238,7 @@ end
 
 local ROUTES = {
   ["/v1/verdict"] = { POST = "verdict" },
+  ["/v1/feedback"] = { POST = "feedback" },
   ["/health"] = { GET = "health" },
   ["/metrics"] = { GET = "metrics_text" },
 }
@@ -205,7 +253,7 @@ local function routed(self, exchange)
   local path, query = gate.target(head.target)
   local route = path and ROUTES[path]
   if not route then
-    return failed(404, "no_route", "there is no such path: /v1/verdict, /health and /metrics are served"), "none"
+    return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served"), "none"
   elseif not route[head.method] then
     local allowed = next(route)
     return refused(gate.refusal(405, "bad_method", ("%s takes %s"):format(path, allowed), { allow = allowed })), path

@@ -14,6 +14,7 @@ Server.__index = Server
 mcp.VERSIONS = { "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25" }
 mcp.MOST_LINE = 4 * 2 ^ 20  -- bytes
 local MOST_AT_ONCE = 32     -- calls
+local LAST_S = 1            -- for what is answered at once when the input ends
 local PARSE, INVALID, METHOD, PARAMS = -32700, -32600, -32601, -32602
 
 ---@class (exact) McpTool
@@ -66,7 +67,9 @@ local TYPES = {
   string = function(value) return type(value) == "string" end,
   boolean = function(value) return type(value) == "boolean" end,
   array = function(value) return type(value) == "table" and (next(value) == nil or #value > 0) end,
-  integer = function(value) return type(value) == "number" and value == math.floor(value) and math.abs(value) < 2 ^ 53 end,
+  integer = function(value)
+    return type(value) == "number" and value == math.floor(value) and math.abs(value) < 2 ^ 53
+  end,
 }
 
 -- What is wrong with the arguments of a tool, by its schema.
@@ -170,6 +173,10 @@ function Server:serve(lines)
   while true do
     local line, message, code = lines:read(mcp.MOST_LINE)
     if not line then
+      local last = sched.now() + LAST_S
+      while next(tasks) and sched.now() < last do
+        sched.sleep(0.01)
+      end
       for task in pairs(tasks) do
         task:cancel()
       end

@@ -10,6 +10,7 @@ local BOUNDS = { 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 }  -- seconds
 local HELP = {
   requests_total = { "counter", "answers by route and status" },
   verdicts_total = { "counter", "verdicts by status" },
+  feedback_total = { "counter", "answers to agents by kind" },
   rewards_void_total = { "counter", "verdicts without a reward, by status" },
   client_device_seconds_total = { "counter", "seconds of the device by client" },
   client_build_seconds_total = { "counter", "seconds of builds by client" },

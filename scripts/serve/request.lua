@@ -1,10 +1,14 @@
--- Reads the body of POST /v1/verdict. What it says is a stranger's: every field is checked, an unknown one is refused.
+-- Reads the bodies of requests. What they say is a stranger's: every field is checked, an unknown one is refused.
 --
+-- POST /v1/verdict:
 --   {"task": HASH or id of a loaded suite, or {"source": TEXT, "name"?: TEXT},
 --    "files": {PATH: TEXT, …}  or  "answer": TEXT with files in fenced blocks,
 --    "scheme"?: NAME, "measure"?: true}
 --
 -- Trainers that post {"prompt", "response", "label"} are understood too: the label is the task, the response the answer.
+--
+-- POST /v1/feedback:
+--   {"kind": "verify", "profile" or "tune", "task": as above, "files": as above, "name", "values": of "tune"}
 
 local client = require "judge.client"
 local config = require "khost.config"
@@ -18,11 +22,11 @@ local request = {}
 request.MOST_BYTES = 8 * 2 ^ 20   -- of a body
 local MOST_FILES, MOST_NAME = 64, 200
 
-local FIELDS = { "task", "files", "answer", "scheme", "measure", "prompt", "response", "label" }
-local KNOWN = {}
-for _, name in ipairs(FIELDS) do
-  KNOWN[name] = true
-end
+local FIELDS = {
+  verdict = { "task", "files", "answer", "scheme", "measure", "prompt", "response", "label" },
+  feedback = { "kind", "task", "files", "name", "values" },
+}
+local KINDS = { verify = true, profile = true, tune = true }
 
 local function is_object(value)
   return type(value) == "table" and #value == 0
@@ -102,6 +106,30 @@ local function candidate_of(body, skill)
   return { files = template.with(files, skill) }
 end
 
+-- The object of a text that has no other fields than these.
+local function object_of(text, fields)
+  local body, message = json.decode(text)
+  if not is_object(body) then
+    return nil, body == nil and message or "the body is no JSON object"
+  end
+  local known = {}
+  for _, name in ipairs(fields) do
+    known[name] = true
+  end
+  for name in pairs(body) do
+    if not known[name] then
+      local short = tostring(name):sub(1, MOST_NAME)
+      return nil, ("unknown field '%s'; did you mean '%s'?"):format(short, config.nearest(short, fields))
+    end
+  end
+  return body
+end
+
+---@class (exact) ReadOptions
+---@field tasks table          serve.tasks
+---@field may_submit boolean   whether the client may send texts of tasks
+---@field target "cpu"|"cuda"
+
 ---@class (exact) VerdictRequest
 ---@field task table
 ---@field files? table<string, string>
@@ -109,22 +137,14 @@ end
 ---@field scheme? string
 ---@field measure boolean
 
---- Reads a body.
+--- Reads the body of POST /v1/verdict.
 ---@param text string
----@param tasks table          serve.tasks
----@param may_submit boolean   whether the client may send texts of tasks
----@param target "cpu"|"cuda"
+---@param options ReadOptions
 ---@return VerdictRequest|nil, string? message, string? code   bad_input, no_task, no_right
-function request.read(text, tasks, may_submit, target)
-  local body, message = json.decode(text)
-  if not is_object(body) then
-    return nil, body == nil and message or "the body is no JSON object", "bad_input"
-  end
-  for name in pairs(body) do
-    if not KNOWN[name] then
-      return nil, ("unknown field '%s'; did you mean '%s'?"):format(tostring(name):sub(1, MOST_NAME),
-        config.nearest(tostring(name):sub(1, MOST_NAME), FIELDS)), "bad_input"
-    end
+function request.verdict(text, options)
+  local body, message = object_of(text, FIELDS.verdict)
+  if not body then
+    return nil, message, "bad_input"
   end
   body = renamed(body)
   if body.scheme ~= nil and (type(body.scheme) ~= "string" or #body.scheme > MOST_NAME) then
@@ -132,16 +152,39 @@ function request.read(text, tasks, may_submit, target)
   elseif body.measure ~= nil and type(body.measure) ~= "boolean" then
     return nil, "measure: true or false expected", "bad_input"
   end
-  local task, why, code = checked_task(body.task, tasks, may_submit)
+  local task, why, code = checked_task(body.task, options.tasks, options.may_submit)
   if not task then
     return nil, why, code
   end
-  local candidate, problem = candidate_of(body, template.skill(target))
+  local candidate, problem = candidate_of(body, template.skill(options.target))
   if not candidate then
     return nil, problem, "bad_input"
   end
   return { task = task, files = candidate.files, verdict = candidate.verdict, scheme = body.scheme,
     measure = body.measure ~= false }
+end
+
+--- Reads the body of POST /v1/feedback.
+---@param text string
+---@param options ReadOptions
+---@return {kind: string, task: table, files: table<string, string>, name?: any, values?: any}|nil, string? message, string? code
+function request.feedback(text, options)
+  local body, message = object_of(text, FIELDS.feedback)
+  if not body then
+    return nil, message, "bad_input"
+  elseif not KINDS[body.kind] then
+    return nil, "kind: verify, profile or tune expected", "bad_input"
+  end
+  local task, why, code = checked_task(body.task, options.tasks, options.may_submit)
+  if not task then
+    return nil, why, code
+  end
+  local files, problem = checked_files(body.files)
+  if not files then
+    return nil, problem, "bad_input"
+  end
+  return { kind = body.kind, task = task, files = template.with(files, template.skill(options.target)),
+    name = body.name, values = body.values }
 end
 
 return request
