@@ -24,7 +24,7 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
   ~Quiet();
 
-  // Stops what has appeared since. A fraction of a millisecond for each ten processes.
+  // Stops what has appeared since, and what goes on again. A fraction of a millisecond for each ten processes.
   void look_again();
   // How many have begun; nothing while one lives. Who reads the same number before and after a look at a process knows
   // that none had stopped it. Any thread.
