@@ -17,7 +17,7 @@ constexpr const char* kWorkspace = "cuda_extension";  // also the key of its lib
 // What the candidate's file asked for in a jail without a GPU. Its process is the candidate's, so nothing but text is
 // taken from it.
 Result<Json> recorded(Service& service, const Json& request) {
-  Result<Zygote*> zygote = service.recorders();
+  Result<Zygote*> zygote = service.device_recorders();
   Result<Child> child = zygote ? (*zygote)->spawn() : zygote.failure();
   if (!child) {
     return child.failure();
