@@ -9,8 +9,9 @@ local verdicts = require "judge.verdict"
 
 local validate = {}
 
---- Plays every validation task once. The reward is the run's own scheme's, so that it sees speed where a task is timed
---- (tasks.validation_timed of the preset); of tasks that are only verified it counts 1 for right and -1 for wrong.
+--- Plays every validation task, `validate.samples` times where the preset says so. The reward is the run's own scheme's,
+--- so that it sees speed where a task is timed (tasks.validation_timed of the preset); of tasks that are only verified
+--- it counts 1 for right and -1 for wrong.
 ---@async
 ---@param run table
 ---@param stage string
@@ -21,9 +22,14 @@ local validate = {}
 function validate.play(run, stage, step, policy, o)
   local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = true,
     reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
-  local tasks = run:tasks("validation")
+  local tasks, once = {}, run:tasks("validation")
   for _, task in ipairs(run:tasks("validation_timed")) do
-    tasks[#tasks + 1] = task
+    once[#once + 1] = task
+  end
+  for _ = 1, run.config.validate.samples or 1 do
+    for _, task in ipairs(once) do
+      tasks[#tasks + 1] = task
+    end
   end
   local played = sched.map(tasks, function(task, index)
     return episode.play_until_counted(setting, task, index)
