@@ -32,7 +32,7 @@ bool is_jail(pid_t pid) {
 
 Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) {
   begun++;
-  look_again();
+  stop_new_processes();
 }
 
 Quiet::~Quiet() {
@@ -42,13 +42,13 @@ Quiet::~Quiet() {
   over++;
 }
 
-std::optional<unsigned> Quiet::begun_and_over() {
+std::optional<unsigned> Quiet::completed_count() {
   const unsigned ended = over;  // first: none can have ended that is not counted below
   const unsigned number = begun;
   return number == ended ? std::optional(number) : std::nullopt;
 }
 
-void Quiet::look_again() {
+void Quiet::stop_new_processes() {
   for (int pass = 0; pass < kMostPasses && look(); pass++) {
   }
 }

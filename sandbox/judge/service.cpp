@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "host/base/sha256.h"
-#include "sandbox/judge/aside.h"
+#include "sandbox/judge/background.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #include "sandbox/judge/evaluation.h"
@@ -38,7 +38,7 @@ Result<Zygote*> Service::zygote(Slot& slot, const char* name, Serves serves, con
 }
 
 void Service::warm_up() {
-  std::call_once(warmed_, [this] { aside([this] { (void)baselines(); }); });
+  std::call_once(warmed_, [this] { run_in_background([this] { (void)baselines(); }); });
 }
 
 std::shared_ptr<Session> Service::known_session(const std::string& hash) {
@@ -136,10 +136,10 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "verify" || kind == "profile") {
     return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  if (kind == "trace" || kind == "admit") {
+  if (kind == "trace") {
     return ask(kind, request["task"]["source"].get<std::string>());
   }
-  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl",
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, check and crawl",
                  "bad_input"};
 }
 

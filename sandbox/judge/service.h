@@ -39,7 +39,7 @@ class Service {
     return zygote(device_recorders_, "recorder-cuda", Serves::device_recorders);
   }
   Result<std::shared_ptr<Session>> session(const std::string& source);
-  // {"kind": "evaluate" | "verify" | "profile" | "trace" | "admit" | …, "task": {"source"}, …}
+  // {"kind": "evaluate" | "verify" | "profile" | "trace" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 
  private:

@@ -49,8 +49,8 @@ bool wait_for(int fd, short what, Steady::time_point deadline) {
 
 // Whether it was stopped by a signal that is not of the judge's own silence (sandbox/quiet.h).
 bool stopped_by_others(pid_t pid) {
-  const std::optional<unsigned> before = sandbox::Quiet::begun_and_over();
-  return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::begun_and_over() == before;
+  const std::optional<unsigned> before = sandbox::Quiet::completed_count();
+  return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::completed_count() == before;
 }
 
 std::string prefix_of(const std::string& python) {
@@ -210,8 +210,8 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
-    const Json wants_room = answer->value("wants_room", Json());
-    return Failure{(*answer)["error"].get<std::string>(), wants_room == true ? "limit" : "bad_task"};
+    const Json is_out_of_memory = answer->value("is_out_of_memory", Json());
+    return Failure{(*answer)["error"].get<std::string>(), is_out_of_memory == true ? "limit" : "bad_task"};
   }
   return answer;
 }

@@ -36,7 +36,7 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
-from room import wants_room  # noqa: E402
+from out_of_memory import is_out_of_memory  # noqa: E402
 
 START_S = 170  # the judge waits a little longer (zygote.cpp)
 
@@ -95,7 +95,7 @@ def error_of(error):
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
-    return {"error": f"{where}{kind}{error}"[:2000], "wants_room": wants_room(error),
+    return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
@@ -130,7 +130,7 @@ def answer(request, fds, state, channel):
         from profile_cuda import answer as profile
         return profile(request, fds)
     if kind == "candidate_record":
-        from candidate import record
+        from candidate_record import record
         return record(request["request"])
     if kind == "candidate_cuda":
         from candidate_turns import run
@@ -144,9 +144,6 @@ def answer(request, fds, state, channel):
     if kind == "trace":
         from trace_graph import trace
         return trace(request["source"])
-    if kind == "admit":
-        from admission import admit
-        return admit(request["source"])
     if kind == "check":
         from check import answer as check
         return check(request, state)
