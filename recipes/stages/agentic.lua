@@ -19,7 +19,8 @@ function stage.execute(run)
   local policy = models.policy(run, actor, "agentic")
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = c.turns,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr })
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr,
+    reference = run:need("rft").actor })
   local base_reward = run:need("base").validation_reward
   local chosen = validate.chosen(curve, base_reward)
   local collapse = validate.collapse(curve, base_reward)

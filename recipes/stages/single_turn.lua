@@ -17,7 +17,7 @@ function stage.execute(run)
   local policy = models.policy(run, actor, "single-turn")
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, reference = begin.folder })
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
     collapse = validate.collapse(curve, begin.validation_reward),
     tables = { tables.of("Single-turn PPO", COLUMNS, curve) } }

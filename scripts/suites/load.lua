@@ -163,9 +163,9 @@ local function from_tables(folder, paths)
 end
 
 -- What `suite pack` and recipes/synthesize.lua write.
-local function from_pack(path)
+local function from_pack(path, target)
   local tasks, message, code = from_tables(path, { "tasks.jsonl" })
-  local caches = tasks and require("suites.pack").caches(path)
+  local caches = tasks and require("suites.pack").caches(path, target)
   for _, task in ipairs(caches and tasks or {}) do
     local file = ("%s/%s.b64"):format(caches, task.hash)
     task.compile_cache = fs.exists(file) == "file" and file or nil
@@ -275,7 +275,8 @@ end
 --- The tasks of a suite: a folder, a .jsonl or a .parquet file, or one .py file.
 ---@async
 ---@param path string
----@param options? {levels?: integer[]}   only tasks of these levels
+---@param options? {levels?: integer[], target?: "cpu"|"cuda"}   only tasks of these levels; whose compile caches of a
+---  pack are wanted, "cpu" when absent
 ---@return SuiteTask[]|nil, string? message, string? code
 function load.suite(path, options)
   local tasks, message, code
@@ -283,7 +284,7 @@ function load.suite(path, options)
   local whole = kind == "file" and fs.absolute(path) or path  -- a file that its user names may be reached by links
   local folder, name = whole:match("^(.*)/[^/]+$") or ".", last_part(whole)
   if kind == "folder" and beneath.kind(path, "tasks.jsonl") == "file" then
-    tasks, message, code = from_pack(path)
+    tasks, message, code = from_pack(path, options and options.target)
   elseif kind == "folder" then
     tasks, message, code = from_folder(path)
   elseif kind == "other" then

@@ -25,6 +25,15 @@ function models.open(run, folder)
     threads = machine.threads > 0 and machine.threads or nil })
 end
 
+--- A trainer beside the run's own, for a model that only scores.
+---@async
+---@param run table
+---@param folder string
+---@return khost.Trainer
+function models.apart(run, folder)
+  return models.open(run, folder)
+end
+
 --- The policy that draws with a trainer's weights, in the chat format that its tokenizer speaks.
 ---@param run table
 ---@param actor khost.Trainer
