@@ -11,7 +11,13 @@ local GRAPH_TOKEN = "<|task|>"  -- of chat.tiny, whose prompt is a traced graph
 local MODULES = { openai = "chat.openai", hermes = "chat.hermes", xml = "chat.xml", bash = "chat.bash",
   tiny = "chat.tiny" }
 
-formats.NAMES = "openai, hermes, xml, bash or tiny"
+local names = {}
+for name in pairs(MODULES) do
+  names[#names + 1] = name
+end
+table.sort(names)
+
+formats.NAMES = table.concat(names, ", ")
 
 --- The format of that name; nil for none.
 ---@param name string
