@@ -90,8 +90,17 @@ local function packed(episodes, networks, c)
     whiten_floor = c.whiten_floor, center = c.group_center, scale = c.group_scale })
 end
 
+--- What [ppo] says of the two objectives, as khost.trainer takes it.
+---@param c table   of update.settings
+---@return khost.PpoOptions policy, {clip: number, aggregate: string} value
+function update.objectives(c)
+  return { clip_low = c.clip_low, clip_high = c.clip_high, dual_clip = c.dual_clip, kl = c.kl, entropy = c.entropy,
+    importance_cap = c.importance_cap, horizon = c.horizon, aggregate = c.aggregate },
+    { clip = c.value_clip, aggregate = c.value_aggregate }
+end
+
 local function learn_values(critic, batch, c, seed, metrics)
-  local objective = trainer.value { clip = c.value_clip, aggregate = c.value_aggregate }
+  local objective = trainer.value(select(2, update.objectives(c)))
   local epochs = c.critic_epochs > 0 and c.critic_epochs or c.epochs
   for part in batch:split(c.minibatch, epochs, { seed = seed }) do
     local value = assert(critic:update(part, objective, { lr = c.critic_lr, max_norm = c.max_norm,
@@ -101,8 +110,7 @@ local function learn_values(critic, batch, c, seed, metrics)
 end
 
 local function learn_policy(actor, batch, c, seed, metrics)
-  local objective = trainer.ppo { clip_low = c.clip_low, clip_high = c.clip_high, dual_clip = c.dual_clip, kl = c.kl,
-    entropy = c.entropy, importance_cap = c.importance_cap, horizon = c.horizon, aggregate = c.aggregate }
+  local objective = trainer.ppo((update.objectives(c)))
   for part in batch:split(c.minibatch, c.epochs, { seed = seed }) do
     local policy = assert(actor:update(part, objective, { lr = c.actor_lr, max_norm = c.max_norm,
       warmup = c.actor_warmup }))

@@ -49,9 +49,9 @@ end
 
 function spec.a_turn_that_decays_changes_what_first_answers_are_paid()
   local plain, decayed = step({}), step({ lambda_turn = 0.25 })
-  t.is_true(plain.advantage_min ~= decayed.advantage_min and plain.advantage_max ~= decayed.advantage_max)
-  t.is_true(math.abs(decayed.advantage_min) <= math.abs(plain.advantage_min))
-  t.expect(step({}, 1).advantage_mean, step({ lambda_turn = 0.25 }, 1).advantage_mean)
+  -- Of an untrained critic, which says 0, what stands before the observation is left a quarter of its credit.
+  t.is_true(decayed.advantage_std < 0.9 * plain.advantage_std, decayed.advantage_std .. " " .. plain.advantage_std)
+  t.expect(step({}, 1).advantage_std, step({ lambda_turn = 0.25 }, 1).advantage_std)
 end
 
 function spec.the_critic_has_epochs_of_its_own()
@@ -90,16 +90,18 @@ function spec.the_kl_term_needs_a_reference_that_is_opened_for_it_alone()
 end
 
 function spec.each_option_of_the_objectives_is_a_key()
-  local seen, ppo, value = {}, trainer.ppo, trainer.value
-  trainer.ppo = function(options) seen.ppo = options return ppo(options) end
-  trainer.value = function(options) seen.value = options return value(options) end
-  local ok, message = pcall(step, { clip_low = 0.1, clip_high = 0.3, dual_clip = 3, entropy = 0.01, importance_cap = 2,
-    horizon = 8, aggregate = "seq-mean-token-sum-norm", value_clip = 0.5, value_aggregate = "token-mean" })
-  trainer.ppo, trainer.value = ppo, value
-  t.is_true(ok, message)
-  t.expect(seen.ppo, { clip_low = 0.1, clip_high = 0.3, dual_clip = 3, kl = 0, entropy = 0.01, importance_cap = 2,
+  local changes = { clip_low = 0.1, clip_high = 0.3, dual_clip = 3, entropy = 0.01, importance_cap = 2,
+    horizon = 8, aggregate = "seq-mean-token-sum-norm", value_clip = 0.5, value_aggregate = "token-mean" }
+  local c = update.settings(BASE)
+  for key, value in pairs(changes) do
+    c[key] = value
+  end
+  local policy, value = update.objectives(c)
+  t.expect(policy, { clip_low = 0.1, clip_high = 0.3, dual_clip = 3, kl = 0, entropy = 0.01, importance_cap = 2,
     horizon = 8, aggregate = "seq-mean-token-sum-norm" })
-  t.expect(seen.value, { clip = 0.5, aggregate = "token-mean" })
+  t.expect(value, { clip = 0.5, aggregate = "token-mean" })
+  local _, own = step(changes)
+  t.expect({ own.critic:stats().step, own.actor:stats().step }, { 1, 1 })
 end
 
 return spec
