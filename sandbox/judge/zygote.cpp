@@ -341,7 +341,7 @@ Result<Child> Zygote::spawn() {
       return Failure{"the zygote was stopped", "gone"};
     }
   }
-  const Result<Json> hello = child.receive(1);
+  Result<Json> hello = child.receive(1);
   if (!hello && hello.failure().code == "timeout") {
     return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }
