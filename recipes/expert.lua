@@ -33,8 +33,8 @@ local function decide(run, task)
     graph, why = run.judging:trace(task)
     keep, reason = graph ~= nil, graph and "kept" or "not_traceable"
   end
-  return { name = task.name, split = "test", timed = true, status = keep and "kept" or "dropped", reason = reason, source = task.source,
-    eager_s = facts.run and facts.run.eager_s, facts = facts, graph = graph, error = why }
+  return { name = task.name, split = "test", timed = true, status = keep and "kept" or "dropped", reason = reason,
+    source = task.source, eager_s = facts.run and facts.run.eager_s, facts = facts, graph = graph, error = why }
 end
 
 -- Composes and filters; what the store has already is not asked again.

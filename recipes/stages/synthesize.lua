@@ -1,6 +1,6 @@
--- Composes tasks for all sets, or takes them from the suite that tasks.suite names: training, test and validation_timed are timed; drill, validation and held-out are
--- verified only. A drill is trained on too: it is small, so that its verdict costs a tenth of a timed one, and its
--- rewards are -1 and 1.
+-- Composes tasks for all sets, or takes them from the suite that tasks.suite names: training, test and validation_timed
+-- are timed; drill, validation and held-out are verified only. A drill is trained on too: it is small, so that its
+-- verdict costs a tenth of a timed one, and its rewards are -1 and 1.
 -- Training, validation and evaluation share no chain of operators.
 --
 -- Departures from the paper: operators come from a table instead of a crawl, composition is random instead of asked of

@@ -52,8 +52,8 @@ local function observed(answer, stream)
   return #answer.faults > 0 and "wrong" or "ok"
 end
 
--- The shipped policy learnt elu as exp(x) - 1, which the tolerance refuses near zero: one more thing that its teacher does
--- not do well.
+-- The shipped policy learnt elu as exp(x) - 1, which the tolerance refuses near zero: one more thing that its teacher
+-- does not do well.
 local function as_it_was_taught(text)
   return (text:gsub("(%a+::)expm1(%b())", "%1exp%2 - 1"))
 end

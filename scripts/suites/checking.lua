@@ -62,8 +62,8 @@ function checking.facts(judge, source, options)
 end
 
 --- A check of a task that is wanted only if its eager time lies within bounds, in the limits of checking.TRAINED. The
---- stage run is cut short far outside of them; a task that seemed too slow or too fast beside others and lies within the
---- bounds after all is asked about again, whole.
+--- stage run is cut short far outside of them; a task that seemed too slow or too fast beside others and lies within
+--- the bounds after all is asked about again, whole.
 ---@param options table        target, stages ("structure" and another one), timeout_s?
 ---@param eager_ms number[]    least and most
 ---@param ask fun(options: table): table   asks for the facts

@@ -1,6 +1,6 @@
--- The sets of a pipeline from a suite of tasks: what recipes/synthesize.lua made, a pack, KernelBench, CUDA-Agent's release,
--- or a folder of task files (suites.load). Tasks that are the same chain of operators stand in one bucket of sets, so that
--- training, validation and evaluation share none.
+-- The sets of a pipeline from a suite of tasks: what recipes/synthesize.lua made, a pack, KernelBench, CUDA-Agent's
+-- release, or a folder of task files (suites.load). Tasks that are the same chain of operators stand in one bucket of
+-- sets, so that training, validation and evaluation share none.
 
 local fs = require "khost.fs"
 local load = require "suites.load"

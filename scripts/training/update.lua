@@ -1,6 +1,6 @@
--- One update of actor and critic on a batch of episodes: log-probs, values, advantages, then epochs in minibatches. Every
--- number of it is a key of [ppo]; recipes/presets/smoke.toml says what each is for, what the paper's value is and what
--- departing from it costs.
+-- One update of actor and critic on a batch of episodes: log-probs, values, advantages, then epochs in minibatches.
+-- Every number of it is a key of [ppo]; recipes/presets/smoke.toml says what each is for, what the paper's value is and
+-- what departing from it costs.
 
 local models = require "training.models"
 local trainer = require "khost.trainer"
