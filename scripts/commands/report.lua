@@ -7,8 +7,8 @@ local page = require "report.page"
 local runs = require "lib.runs"
 
 local OPTIONS = {
-  { name = "run", kind = "list", default = { "latest" }, help = "a folder, an id, a part of one, or latest; several are "
-    .. "shown side by side" },
+  { name = "run", kind = "list", default = { "latest" }, help = "a folder, an id, a part of one, or latest; "
+    .. "several are shown side by side" },
   { name = "--output", kind = "text", help = "the file; report.html in the first run's folder when absent" },
 }
 local ABOUT = { name = "report", summary = "write one self-contained HTML page of runs", notes = [[

@@ -7,6 +7,7 @@ local json = require "khost.json"
 local judge = require "khost.judge"
 local kernels = require "report.kernels"
 local runs = require "lib.runs"
+local sched = require "khost.sched"
 local series = require "report.series"
 local terminal = require "khost.terminal"
 local trajectories = require "report.trajectories"
@@ -111,24 +112,31 @@ local function examples(watch, picked)
   return ids
 end
 
---- The data of one run.
+--- The data of one run. Between its parts others get their turn: a store of a hundred thousand trajectories takes a
+--- second.
+---@async
 ---@param run khost.Store
 ---@param options? {budget?: integer}   bytes of trajectories
 ---@return table
 function collect.run(run, options)
   local info, words, meaning = run:info(), statuses()
-  local watch, picked = alarms.of(run), kernels.of(run)
-  local sample = trajectories.sample(run, examples(watch, picked), options and options.budget)
+  local function part(fn, ...)
+    sched.sleep(0)
+    return fn(...)
+  end
+  local watch, picked = part(alarms.of, run), part(kernels.of, run)
+  local sample = part(trajectories.sample, run, examples(watch, picked), options and options.budget)
   local totals = assert(run:query [[SELECT (SELECT count(*) FROM trajectories) AS trajectories,
     (SELECT sum(token_count) FROM trajectories) AS tokens, (SELECT count(*) FROM verdicts) AS verdicts,
     (SELECT sum(correct) FROM verdicts) AS correct, (SELECT count(*) FROM tasks WHERE status = 'kept') AS tasks,
     (SELECT max(coalesce(speedup_compile, speedup_eager)) FROM verdicts WHERE correct = 1) AS speedup]])[1]
   return collect.plain { id = info.id, folder = run:folder(), recipe = info.recipe, preset = info.preset,
     seed = info.seed and runs.number(info.seed), status = info.status, started_s = info.started_s,
-    finished_s = info.finished_s, totals = totals, stages = json.list(runs.stages(run)), curves = series.curves(run),
-    rewards = series.rewards(run), statuses = series.statuses(run, words), meaning = meaning, alarms = watch,
-    drops = drops_of(run), kernels = picked, trajectories = sample,
-    sources = sources_of(run, { picked.best, picked.worst, picked.wrong, sample.list }), tables = tables_of(run),
+    finished_s = info.finished_s, totals = totals, stages = json.list(runs.stages(run)),
+    curves = part(series.curves, run), rewards = part(series.rewards, run),
+    statuses = part(series.statuses, run, words), meaning = meaning, alarms = watch,
+    drops = part(drops_of, run), kernels = picked, trajectories = sample,
+    sources = sources_of(run, { picked.best, picked.worst, picked.wrong, sample.list }), tables = part(tables_of, run),
     config = config.show(info.config or {}) }
 end
 

@@ -65,7 +65,7 @@ local function fetch(place)
   return text
 end
 
---- The library's text, from the cache or fetched now; nil and why there is none. A failure is no reason to have no page.
+--- The library's text, from the cache or fetched now; nil and why there is none. Without it there is still a page.
 ---@async
 ---@return string|nil text, string? message
 function library.text()

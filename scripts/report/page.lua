@@ -6,23 +6,15 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local library = require "report.library"
 local log = require "khost.log"
+local markup = require "lib.markup"
 local sched = require "khost.sched"
 local terminal = require "khost.terminal"
 
 local page = {}
 
 -- In the order in which they are run.
-local SCRIPTS = { "dom.js", "code.js", "charts.js", "overview.js", "curves.js", "kernels.js", "trajectories.js", "main.js" }
-
-local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
-
---- Text of strangers that may stand in HTML, in an attribute too: no markup, no control characters and no marks of
---- direction.
----@param text string
----@return string
-function page.escape(text)
-  return (terminal.plain(text):gsub("[&<>\"']", ENTITIES))
-end
+local SCRIPTS = { "dom.js", "code.js", "charts.js", "overview.js", "curves.js", "kernels.js", "trajectories.js",
+  "main.js" }
 
 --- JSON that may stand in a script element: no "<", so neither "</script>" nor "<!--" can occur in it.
 ---@param value any
@@ -72,7 +64,7 @@ end
 
 --- The data of a page of runs.
 ---@param stores khost.Store[]
----@param live? {every_s: number, url?: string}   for a page that follows a run: where newer data is, else it loads itself
+---@param live? {every_s: number, url?: string}   of a page that follows a run; without an url it loads itself again
 ---@return {runs: table[], generated_s: number, live?: table}
 function page.data(stores, live)
   local list = {}
@@ -105,7 +97,7 @@ function page.html(data, charts)
   return table.concat { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n',
     '<meta http-equiv="Content-Security-Policy" content="', policy, '">\n',
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n<title>',
-    page.escape(table.concat(title, ", ")), "</title>\n<style>\n", asset "page.css", "</style></head>\n<body>\n",
+    markup.escape(table.concat(title, ", ")), "</title>\n<style>\n", asset "page.css", "</style></head>\n<body>\n",
     NO_SCRIPT, '<div id="page"></div>\n<script type="application/json" id="data">', page.json(data), "</script>\n",
     table.concat(elements), "</body></html>\n" }
 end

@@ -64,42 +64,65 @@ function series.curves(run)
   return json.list(list)
 end
 
--- Rows {stage, step, level, n} as one stack a stage. Neighbouring steps share a column when there are too many.
-local function stacks(rows, order)
-  local list, by_stage = {}, {}
+local MOST_STEPS_OF_A_POLICY = 4
+
+-- Rows by stage, each with the columns that occur in it: steps, or policies in an evaluation, where several of them
+-- play few steps each.
+local function by_stage(rows)
+  local list, stacks = {}, {}
   for _, row in ipairs(rows) do
-    local stack = by_stage[row.stage]
+    local stack = stacks[row.stage]
     if not stack then
-      stack = { stage = row.stage, steps = {}, rows = {} }
-      by_stage[row.stage], list[#list + 1] = stack, stack
+      stack = { stage = row.stage, rows = {}, kinds = { step = 0, policy = 0 }, seen = {} }
+      stacks[row.stage], list[#list + 1] = stack, stack
     end
-    local step = row.step or 0
-    if stack.steps[#stack.steps] ~= step then
-      stack.steps[#stack.steps + 1] = step
+    for kind, value in pairs { step = "step " .. (row.step or 0), policy = "policy " .. row.policy } do
+      stack.kinds[kind] = stack.kinds[kind] + (stack.seen[value] and 0 or 1)
+      stack.seen[value] = true
     end
-    stack.rows[#stack.rows + 1] = { step = #stack.steps, level = row.level, n = row.n }
+    stack.rows[#stack.rows + 1] = row
   end
-  for index, stack in ipairs(list) do
-    local columns = math.min(#stack.steps, series.MOST_STEPS)
-    local labels, counts = {}, {}
-    for place, step in ipairs(stack.steps) do
-      local column = math.ceil(place * columns / #stack.steps)
-      labels[column] = labels[column] or step
+  for _, stack in ipairs(list) do
+    local place = {}
+    local policies = stack.kinds.policy
+    stack.unit = policies > 1 and stack.kinds.step <= MOST_STEPS_OF_A_POLICY * policies and "policy" or "step"
+    stack.columns = {}
+    for _, row in ipairs(stack.rows) do
+      row.column = stack.unit == "policy" and row.policy or row.step or 0
+      if not place[row.column] then
+        stack.columns[#stack.columns + 1] = row.column
+        place[row.column] = #stack.columns
+      end
+      row.place = place[row.column]
     end
-    for level_index in ipairs(order) do
-      counts[level_index] = {}
+  end
+  return list
+end
+
+-- Rows {stage, step, policy, level, n} as one stack a stage. Neighbouring columns are joined when there are too many.
+local function stacks(rows, levels)
+  local list = by_stage(rows)
+  for index, stack in ipairs(list) do
+    local columns = math.min(#stack.columns, series.MOST_STEPS)
+    local labels, counts = {}, {}
+    local function joined(place)
+      return math.ceil(place * columns / #stack.columns)
+    end
+    for place, label in ipairs(stack.columns) do
+      labels[joined(place)] = labels[joined(place)] or label
+    end
+    for level = 1, #levels do
+      counts[level] = json.list {}
       for column = 1, columns do
-        counts[level_index][column] = 0
+        counts[level][column] = 0
       end
     end
     for _, row in ipairs(stack.rows) do
-      local column = math.ceil(row.step * columns / #stack.steps)
-      counts[row.level][column] = counts[row.level][column] + row.n
+      local layer, column = counts[row.level], joined(row.place)
+      layer[column] = layer[column] + row.n
     end
-    for level_index, column in ipairs(counts) do
-      counts[level_index] = json.list(column)
-    end
-    list[index] = { stage = stack.stage, steps = #stack.steps, x = json.list(labels), counts = json.list(counts) }
+    list[index] = { stage = stack.stage, unit = stack.unit, steps = #stack.columns, x = json.list(labels),
+      counts = json.list(counts) }
   end
   return json.list(list)
 end
@@ -128,7 +151,8 @@ end
 
 --- How many trajectories of every step got which reward; the last level is those without one.
 ---@param run khost.Store
----@return {levels: string[], stages: table[]}   stages: {stage, steps, x, counts[level][column]}
+---@return {levels: string[], stages: table[]}   stages: {stage, unit = "step" | "policy",
+---steps, x, counts[level][column]}; steps: columns before some were joined
 function series.rewards(run)
   local values = {}
   for index, row in ipairs(assert(run:query
@@ -137,8 +161,9 @@ function series.rewards(run)
   end
   local names, level_of = levels_of(values)
   names[#names + 1] = "no reward"
-  local rows = assert(run:query [[SELECT coalesce(stage, '') AS stage, step, reward, count(*) AS n FROM trajectories
-    GROUP BY stage, step, reward ORDER BY (SELECT min(s.started_s) FROM stages s WHERE s.name = trajectories.stage),
+  local rows = assert(run:query [[SELECT coalesce(stage, '') AS stage, step, coalesce(policy, '') AS policy, reward,
+    count(*) AS n FROM trajectories GROUP BY stage, step, policy, reward
+    ORDER BY (SELECT min(s.started_s) FROM stages s WHERE s.name = trajectories.stage),
     stage, step]])
   for _, row in ipairs(rows) do
     row.level = row.reward and level_of(row.reward) or #names
@@ -152,8 +177,8 @@ end
 ---@param words string[]   the judge's statuses
 ---@return {levels: string[], stages: table[]}
 function series.statuses(run, words)
-  local rows = assert(run:query [[SELECT coalesce(stage, '') AS stage, step, coalesce(status, '') AS status,
-    count(*) AS n FROM verdicts GROUP BY stage, step, status
+  local rows = assert(run:query [[SELECT coalesce(stage, '') AS stage, step, coalesce(policy, '') AS policy,
+    coalesce(status, '') AS status, count(*) AS n FROM verdicts GROUP BY stage, step, policy, status
     ORDER BY (SELECT min(s.started_s) FROM stages s WHERE s.name = verdicts.stage), stage, step]])
   local seen, names, place = {}, {}, {}
   for _, row in ipairs(rows) do

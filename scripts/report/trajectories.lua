@@ -42,7 +42,22 @@ local function calls_of(turn)
   return json.list(list)
 end
 
--- The difference that a turn made to the files, without files that its answer shows whole.
+-- Whether the answer of a turn shows a text whole, in what was said or in an argument of a call.
+local function shows(turn, text)
+  if (turn.text or ""):find(text, 1, true) then
+    return true
+  end
+  for _, call in ipairs(turn.calls or {}) do
+    for _, value in pairs(call.arguments or {}) do
+      if value == text then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- The difference that a turn made to the files, without new files that its answer shows whole.
 local function changes_of(turn, files)
   local paths, parts = {}, {}
   for path in pairs(turn.changes or {}) do
@@ -51,7 +66,7 @@ local function changes_of(turn, files)
   table.sort(paths)
   for _, path in ipairs(paths) do
     local text = turn.changes[path]
-    if files[path] or not text or not (turn.text or ""):find(text, 1, true) then
+    if files[path] or not text or not shows(turn, text) then
       parts[#parts + 1] = diff.unified(path, files[path], text)
     end
     files[path] = text or nil

@@ -1,6 +1,7 @@
 """A headless Chromium that a test drives over its debugging pipe: opens pages, presses keys, evaluates, takes pictures."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -17,18 +18,27 @@ def find():
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+def pipe():
+    """A pipe's ends, above the descriptors that the browser wants for itself."""
+    ends = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return high
+
+
 class Browser:
     """One page. `errors` collects exceptions, errors of the console and refused loads."""
 
     def __init__(self, width=1280, height=900, dark=False):
-        self.errors, self.next_id, self.rest = [], 0, b""
+        self.errors, self.requests, self.next_id, self.rest, self.session = [], [], 0, b"", None
         self.profile = tempfile.mkdtemp(prefix="khost-browser-")
-        to_read, self.to_write = os.pipe()
-        self.from_read, to_answer = os.pipe()
+        to_read, self.to_write = pipe()
+        self.from_read, to_answer = pipe()
         # The browser reads commands from descriptor 3 and writes to 4, each message ended by a zero byte.
         self.process = subprocess.Popen(
             [
-                "/bin/sh",
+                "/bin/bash",
                 "-c",
                 f'exec "$0" "$@" 3<&{to_read} 4>&{to_answer}',
                 find(),
@@ -49,15 +59,12 @@ class Browser:
         os.close(to_read)
         os.close(to_answer)
         pages = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
-        self.session = None
         self.session = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.call("Network.enable")
         self.size(width, height)
         self.theme(dark)
-
-    session = None
 
     def _message(self, until):
         while b"\0" not in self.rest:
@@ -84,8 +91,6 @@ class Browser:
             self.errors.append(params["entry"]["text"])
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
-
-    requests = []
 
     def call(self, method, **params):
         """Sends a command and waits for its result."""
@@ -146,6 +151,8 @@ class Browser:
     def close(self):
         self.process.terminate()
         self.process.wait(20)
+        os.close(self.to_write)
+        os.close(self.from_read)
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def __enter__(self):

@@ -94,7 +94,7 @@
         plugins: { legend: { display: false }, tooltip: { ...tooltip({ title: (items) => "step " + khost.number(items[0] && items[0].parsed.x),
           label: (item) => ` ${item.dataset.label}: ${khost.number(item.parsed.y)}` }), filter: (item) => !item.dataset.khostRaw } },
         scales: { x: axis({ axis: { type: "linear", title: { display: false } }, ticks: { callback: (value) => (Number.isInteger(value) ? khost.number(value) : "") } }),
-          y: axis({ axis: { grace: "6%", ...spec.range }, ticks: { callback: khost.number } }) } } };
+          y: axis({ axis: { ...spec.range }, ticks: { callback: khost.number } }) } } };
   }
 
   function stackConfig(spec) {
@@ -118,10 +118,10 @@
       if (!rows.has(x)) rows.set(x, []);
       rows.get(x)[place] = (line.y || line.counts)[index];
     }));
-    const sorted = [...rows.entries()].sort((a, b) => a[0] - b[0]);
+    const sorted = [...rows.entries()].sort((a, b) => (typeof a[0] === "number" ? a[0] - b[0] : 0));
     return h("div", { class: "scroll", tabindex: "0", "aria-label": spec.title + " as a table" }, h("table", { class: "figures" },
       h("thead", null, h("tr", null, h("th", null, spec.unit || "step"), names.map((name) => h("th", null, name)))),
-      h("tbody", null, sorted.slice(0, MOST_ROWS).map(([x, values]) => h("tr", null, h("td", null, khost.number(x)),
+      h("tbody", null, sorted.slice(0, MOST_ROWS).map(([x, values]) => h("tr", null, h("td", null, typeof x === "number" ? khost.number(x) : x),
         names.map((_, place) => h("td", null, values[place] === undefined ? "" : khost.number(values[place]))))))),
       sorted.length > MOST_ROWS && h("p", { class: "note" }, `${sorted.length - MOST_ROWS} more steps are left out`));
   }

@@ -31,6 +31,7 @@ khost.number = function (value) {
 
 khost.duration = function (s) {
   if (typeof s !== "number") return "–";
+  if (s === 0) return "0 s";
   if (s < 1e-3) return (s * 1e6).toFixed(1) + " µs";
   if (s < 1) return (s * 1e3).toFixed(s < 0.01 ? 2 : 1) + " ms";
   if (s < 60) return s.toFixed(1) + " s";

@@ -31,7 +31,7 @@
   function card(run, kernel, kind) {
     const ratio = kernel.speedup_compile === undefined || kernel.speedup_compile === null ? kernel.speedup_eager : kernel.speedup_compile;
     const base = kernel.speedup_compile === undefined || kernel.speedup_compile === null ? "eager" : "compile";
-    const lead = kind === "wrong" ? h("span", { class: "lead wrong" }, kernel.status) : h("span", { class: "lead" }, khost.times(ratio), h("span", { class: "note" }, " of " + base));
+    const lead = kind === "wrong" ? h("span", { class: "lead wrong" }, kernel.status) : h("span", { class: "lead" }, khost.times(ratio), h("span", { class: "note" }, " vs " + base));
     const facts = [kernel.policy, kernel.stage && kernel.stage + (typeof kernel.step === "number" ? " step " + kernel.step : ""), kind === "wrong" ? khost.many(kernel.count, "verdict", "verdicts") + " of this kind" : null].filter(Boolean).join(" · ");
     return khost.fold(`kernel-${run.id}-${kind}-${kernel.id}`, [lead, h("span", { class: "kernel-name" }, kernel.name), kind === "wrong" && kernel.reason && h("code", null, kernel.reason), h("span", { class: "note" }, facts)], () => body(run, kernel), { class: "kernel" });
   }

@@ -14,9 +14,9 @@
   }
 
   function tables(runs) {
-    return khost.section("tables", "Tables", "everything that khost show prints", runs.map((run, index) => [runs.length > 1 && h("h3", null, khost.runMark(index), khost.runName(run)),
+    return khost.section("tables", "Tables", "everything that khost show prints", runs.map((run, index) => [runs.length > 1 && h("h3", null, khost.runMark(index), khost.runName(run)), h("div", { class: "fold-list" },
       run.tables.map((table) => khost.fold(`table-${run.id}-${table.title}`, table.title, () => khost.table(table.columns, table.rows), { class: "wide" })),
-      khost.fold("config-" + run.id, "Configuration", () => khost.code(run.config, "text"), { class: "wide" })]));
+      khost.fold("config-" + run.id, "Configuration", () => khost.code(run.config, "text"), { class: "wide" }))]));
   }
 
   function theme() {
