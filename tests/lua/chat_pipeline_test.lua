@@ -200,4 +200,17 @@ function spec.a_run_that_ended_within_a_stage_makes_its_updates_again_and_reache
   end)
 end
 
+function spec.ppo_ends_early_where_the_stages_behind_it_would_not_fit_into_the_minutes()
+  in_folder(function(root)
+    local settings = { unpack(TINY) }
+    settings[#settings + 1] = "plan.minutes=0.01"
+    local folder, _, problem = run_all(root, settings, nil, "single_turn")
+    t.is_true(type(problem) ~= "string", problem)
+    local run = assert(store.open(folder, { read_only = true }))
+    t.expect(#run:stage("single_turn").result.curve, 1)
+    t.is_true(run:get("state", "plan").seconds > 10)
+    run:close()
+  end)
+end
+
 return spec
