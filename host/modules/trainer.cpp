@@ -127,12 +127,6 @@ void trainer_load(Resume<Json> done, lua_State* L, TrainerPtr self, std::string 
   });
 }
 
-// Gives up this handle's hold. Work in flight, a policy and critics hold the weights until they are done with.
-void trainer_close(lua_State* L, TrainerPtr self) {
-  self.reset();
-  static_cast<TrainerPtr*>(lua_touserdata(L, 1))->reset();
-}
-
 struct TrainerStats {
   std::string role;
   int64_t step = 0;
@@ -210,7 +204,7 @@ void add_trainer(lua_State* L) {
   add_class<trainer::Trainer>(
       L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"), def<trainer_tokenizer>("tokenizer"),
           def<trainer_update>("update"), def<trainer_save>("save"), def<trainer_load>("load"),
-          def<trainer_stats>("stats"), def<trainer_close>("close")});
+          def<trainer_stats>("stats"), def<close_handle<trainer::Trainer>>("close")});
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),

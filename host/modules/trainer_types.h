@@ -128,6 +128,14 @@ constexpr auto fields(Tag<OpenTable>) {
 // Blocks: loads weights.
 Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& default_lease);
 
+// `close` of a class: the handle gives up its hold, and whatever is called on it then raises. Work in flight and other
+// handles keep the object until they are done with it.
+template <class T>
+void close_handle(lua_State* L, std::shared_ptr<T> self) {
+  self.reset();
+  static_cast<std::shared_ptr<T>*>(lua_touserdata(L, 1))->reset();
+}
+
 // Batch: pack, as a function of khost.trainer, and the class.
 void add_batch(lua_State* L);
 Definition pack_function();

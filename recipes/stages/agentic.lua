@@ -23,7 +23,7 @@ function stage.execute(run)
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr,
     reference = run:need("rft").actor })
   critic:close()
-  local base_reward = run:need("base").validation_reward
+  local base_reward = run:need("supervised").validation_reward
   local chosen = validate.chosen(curve, base_reward)
   local collapse = validate.collapse(curve, base_reward)
   local folder = models.keep(run, stage.name, "actor", actor)

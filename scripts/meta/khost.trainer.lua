@@ -212,8 +212,8 @@ function Trainer:save(directory, note, options) end
 ---@return table|true|nil note, string? message, string? code
 function Trainer:load(directory, options) end
 
---- Gives up this handle: whatever is called on it then raises. Its policy and its critics go on, and the weights are
---- freed when they are collected too.
+--- Gives up this handle: whatever is called on it then raises. Its policy and its critics go on; the weights are freed
+--- when handles of the policy are closed, or collected, too.
 function Trainer:close() end
 
 ---@return {role: "actor"|"critic", step: integer, parameters: integer}

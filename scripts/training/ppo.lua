@@ -120,11 +120,17 @@ function ppo.run(run, models, tasks, o)
   curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
   local dead, covered = 0, watch.coverage(run, o.stage, first)
   for step = first + 1, o.steps do
+    -- A step that was finished before is made again from its stored episodes: nothing is played, judged or noted anew.
+    local before = run.store:get("state", ("%s %d"):format(o.stage, step))
+    if not before and (run.replaying or step > 1 and run:late(o.stage)) then
+      break
+    end
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
     local chosen = curriculum:draw(o.tasks, stream)
     local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on })
+      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on,
+      replay = before ~= nil })
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()
@@ -139,18 +145,16 @@ function ppo.run(run, models, tasks, o)
     end
     facts.step, facts.entropy, facts.ev_mc = step, metrics.actor_entropy, metrics.ev_mc
     if run:keeps(step) then
-      -- A step that is made again from stored episodes was validated before.
-      local seen = run.store:get("state", ("%s %d"):format(o.stage, step))
-      if not (seen and seen.validation_pass) then
-        seen = validate.play(run, o.stage, step, models.fixed or models.policy, o)
-      end
+      local seen = before or validate.play(run, o.stage, step, models.fixed or models.policy, o)
       facts.validation_pass, facts.validation_reward = seen.validation_pass, seen.validation_reward
     end
     log.print(watch.line(o.stage, facts, metrics, #tasks))
     ppo.warn(o.stage, step, metrics)
-    ppo.keep_metrics(run, o.stage, step, metrics, hash)
     curve[step] = facts
-    assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    if not before then
+      ppo.keep_metrics(run, o.stage, step, metrics, hash)
+      assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    end
     assert(run.store:put("state", o.stage .. " curriculum", curriculum:state()))
     run:checkpoint(o.stage, step, models)
   end
