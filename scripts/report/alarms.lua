@@ -2,7 +2,7 @@
 -- one of them is not to be trusted, so the page says so at its top.
 
 local json = require "khost.json"
-local judge = require "khost.judge"
+local verdicts = require "judge.verdict"
 
 local alarms = {}
 
@@ -10,10 +10,10 @@ local alarms = {}
 local LOOKING_FOR_TASKS = { synthesize = true, filter = true }
 
 local ROWS, REASONS = {}, {}
-for _, row in ipairs(judge.statuses) do
+for _, row in ipairs(verdicts.STATUSES) do
   ROWS[row.word] = row
 end
-for _, row in ipairs(judge.reasons) do
+for _, row in ipairs(verdicts.REASONS) do
   REASONS[row.word] = row
 end
 
@@ -26,8 +26,8 @@ local function has(list, word)
   return false
 end
 
--- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil for
--- a good one.
+-- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil
+-- for a good one.
 local function complaint(row)
   local status, reason = ROWS[row.status], REASONS[row.reason]
   if not status then
