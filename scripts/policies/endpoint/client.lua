@@ -3,6 +3,7 @@
 -- from the environment and goes into one header, nowhere else.
 
 local answers = require "policies.endpoint.answer"
+local events = require "policies.endpoint.events"
 local failure = require "policies.endpoint.failure"
 local fs = require "khost.fs"
 local http = require "khost.http"
@@ -269,7 +270,7 @@ end
 ---@return string|nil model, string? message, string? code
 function Client:first_model()
   local got, message = http.request { url = self.url .. "/models", headers = self:headers(), timeout_s = 30 }
-  local listed = got and got.status == 200 and json.decode(got.body)
+  local listed = got and got.status == 200 and events.decode(got.body)
   local first = type(listed) == "table" and type(listed.data) == "table" and listed.data[1]
   if type(first) ~= "table" or type(first.id) ~= "string" then
     local why = message or self:without_key(failure.of_status(got.status, got.body).message)

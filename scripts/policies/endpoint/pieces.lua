@@ -1,12 +1,13 @@
 -- Puts the pieces of a streamed message together: text, calls, and fields that only the provider knows, which must go
 -- back to it as if they had come whole.
 
+local events = require "policies.endpoint.events"
 local json = require "khost.json"
 
 local pieces = {}
 
--- Of a provider's own strings those that come in pieces; others come whole, and the last one counts.
-local FRAGMENTS = { content = true, reasoning_content = true, reasoning = true, reasoning_text = true, thinking = true,
+--- Of a message's strings those that come in pieces; others come whole, and the last one counts.
+pieces.FRAGMENTS = { content = true, reasoning_content = true, reasoning = true, reasoning_text = true, thinking = true,
   text = true, summary = true, refusal = true }
 
 local merge
@@ -45,7 +46,7 @@ merge = function(into, from)
     local old = into[key]
     if value == json.null then
       value = old
-    elseif type(old) == "string" and type(value) == "string" and FRAGMENTS[key] then
+    elseif type(old) == "string" and type(value) == "string" and pieces.FRAGMENTS[key] then
       value = old .. value
     elseif is_list(old) and is_list(value) and next(old) and next(value) then
       merge_list(old, value)
@@ -68,7 +69,7 @@ pieces.merge = merge
 
 local function complete(arguments)
   return type(arguments) == "table" or type(arguments) == "string" and arguments:find("}%s*$") ~= nil
-    and type(json.decode(arguments)) == "table"
+    and type(events.decode(arguments)) == "table"
 end
 
 local function named(value)
