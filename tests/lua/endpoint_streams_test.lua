@@ -35,6 +35,8 @@ function spec.streamed_calls_are_told_apart_whatever_index_and_id_they_have()
     id_comes_late = { { piece(0, nil, "Read", "") }, { piece(0, "a", nil, READ) }, { piece(1, "b", "Glob", GLOB) } },
     said_again_at_the_end = { { piece(0, "a", "Read", READ) }, { piece(1, "b", "Glob", GLOB) },
       { piece(0, "a", "Read", READ), piece(1, "b", "Glob", GLOB) } },
+    name_in_pieces = { { piece(0, "a", "Re", "") }, { piece(0, nil, "ad", "") }, { piece(0, nil, nil, READ) },
+      { piece(1, "b", "Glob", GLOB) } },
     arguments_as_data = { { piece(0, "a", "Read", { file_path = "/a" }) }, { piece(1, "b", "Glob", { pattern = "*.cu" }) } },
   }
   server_kit.with(function(server)

@@ -40,7 +40,8 @@ local function text_of(content)
     return content, ""
   end
   local texts, thoughts = {}, {}
-  for _, part in ipairs(type(content) == "table" and content or {}) do
+  local parts = type(content) == "table" and content or {}
+  for _, part in ipairs(named(parts.text) and { parts } or parts) do
     if type(part) == "string" then
       texts[#texts + 1] = part
     elseif type(part) == "table" and part.thinking ~= nil then

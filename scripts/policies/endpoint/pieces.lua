@@ -84,11 +84,16 @@ local function last_where(calls, holds)
   end
 end
 
+-- Whether a piece brings a further part of a name, before any argument has come.
+local function is_more_of_name(call, arguments, id)
+  return not id and (call.arguments or "") == "" and (arguments or "") == ""
+end
+
 -- Whether a piece with a name begins a call of its own behind one that has it already: the first is whole, and the
 -- piece brings other arguments. A piece that only says again what is known begins nothing.
-local function begins(call, name, arguments)
+local function begins(call, name, arguments, id)
   if name ~= call.name then
-    return call.name ~= nil
+    return call.name ~= nil and not is_more_of_name(call, arguments, id)
   end
   return arguments ~= nil and arguments ~= "" and arguments ~= call.arguments and complete(call.arguments)
 end
@@ -108,7 +113,7 @@ local function target(calls, piece, name, arguments)
     end
     at = same
   end
-  return at and not (name and begins(at, name, arguments)) and at or nil
+  return at and not (name and begins(at, name, arguments, id)) and at or nil
 end
 
 --- Adds a piece of a call.
@@ -125,7 +130,7 @@ function pieces.add_call(calls, piece)
     call = { index = tonumber(piece.index), given = { ["function"] = {} } }
     calls[#calls + 1] = call
   end
-  call.name = call.name or name
+  call.name = call.name and name and name ~= call.name and call.name .. name or call.name or name
   local again = name and body.arguments == call.arguments and complete(call.arguments)
   if type(body.arguments) == "string" and type(call.arguments) ~= "table" and not again then
     call.arguments = (call.arguments or "") .. body.arguments
