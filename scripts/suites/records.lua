@@ -120,8 +120,8 @@ local function tell_apart(tasks, place)
     task.name = task.name or task.id
   end
   if again > 0 then
-    log.print(("%s: ids that were given again, which have a number behind them now: %d, the first is '%s'"):format(place,
-      again, first))
+    log.print(("%s: ids that were given again, which have a number behind them now: %d, the first is '%s'"):format(
+      place, again, first))
   end
 end
 

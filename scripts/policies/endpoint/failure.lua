@@ -51,6 +51,8 @@ local FINAL_TYPES = { "invalid_request_error", "authentication_error", "permissi
 local ROOM = {
   "context length is (%d+) tokens.-%((%d+) in the messages", "context length is (%d+) tokens.-%((%d+) in your prompt",
   "context length is (%d+) tokens.-request has (%d+) input tokens",
+  "context length is (%d+) tokens.-prompt contains (%d+) input tokens",
+  "context length is (%d+) tokens.-prompt contains at least (%d+) input tokens",
   "context length of (%d+) tokens.-: (%d+) tokens from the input messages",
   "max_new_tokens`? must be <= (%d+)%. given: (%d+) `?inputs",
 }
