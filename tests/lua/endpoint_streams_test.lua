@@ -63,6 +63,15 @@ function spec.two_calls_of_one_tool_are_two()
   end, "scripted.py")
 end
 
+function spec.calls_without_arguments_ids_and_indices_are_told_apart()
+  server_kit.with(function(server)
+    local again = { piece(0, nil, "Read", "") }
+    local got = draw(server, { stream { delta { tool_calls = again }, delta { tool_calls = { piece(0, nil, nil, "{}") } },
+      delta { tool_calls = again }, delta { tool_calls = { piece(0, nil, nil, "{}") } }, finish "tool_calls" } }, { stream = true })
+    t.expect(calls_of(got), { { "Read", "{}" }, { "Read", "{}" } })
+  end, "scripted.py")
+end
+
 function spec.streams_of_any_form_are_read()
   local events = { delta { role = "assistant", content = "A \208\182 " }, delta { content = "\240\159\154\128" }, finish "stop" }
   local lines = chunks.lines(events)

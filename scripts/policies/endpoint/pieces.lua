@@ -89,13 +89,14 @@ local function is_more_of_name(call, arguments, id)
   return not id and (call.arguments or "") == "" and (arguments or "") == ""
 end
 
--- Whether a piece with a name begins a call of its own behind one that has it already: the first is whole, and the
--- piece brings other arguments. A piece that only says again what is known begins nothing.
+-- Whether a piece with a name begins a call of its own behind one that is whole. With the same id it must bring other
+-- arguments: some servers say a call again at the end.
 local function begins(call, name, arguments, id)
   if name ~= call.name then
     return call.name ~= nil and not is_more_of_name(call, arguments, id)
   end
-  return arguments ~= nil and arguments ~= "" and arguments ~= call.arguments and complete(call.arguments)
+  local news = not id or (arguments or "") ~= "" and arguments ~= call.arguments
+  return news and complete(call.arguments)
 end
 
 -- The call that a piece goes on with, or nil when it begins one. An index alone decides nothing: servers give none, or
@@ -131,7 +132,7 @@ function pieces.add_call(calls, piece)
     calls[#calls + 1] = call
   end
   call.name = call.name and name and name ~= call.name and call.name .. name or call.name or name
-  local again = name and body.arguments == call.arguments and complete(call.arguments)
+  local again = name and named(piece.id) and body.arguments == call.arguments and complete(call.arguments)
   if type(body.arguments) == "string" and type(call.arguments) ~= "table" and not again then
     call.arguments = (call.arguments or "") .. body.arguments
   elseif type(body.arguments) == "table" then
