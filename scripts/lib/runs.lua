@@ -1,5 +1,6 @@
 -- Finding and opening runs for the commands that read them.
 
+local alarms = require "report.alarms"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
@@ -94,6 +95,8 @@ local TABLES = {
         count(*) AS verdicts
       FROM verdicts GROUP BY stage, status, judge_stage, reason ORDER BY min(id), verdicts DESC]],
     columns = { "stage", "status", "judge_stage", "reason", "verdicts" } },
+  { title = "Verdicts that should not be there, or that a person should look at", rows = alarms.of,
+    columns = { "level", "stage", "status", "reason", "count", "text" } },
   { title = "Correct and faster, by policy", rows = function(run) return runs.rates(run) end,
     columns = { "stage", "policy", "verdicts", "pass_rate", "faster_eager", "faster_compile" } },
   { title = "Scripts that scored", sql = [[

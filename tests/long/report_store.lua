@@ -172,6 +172,8 @@ function made.run(root, o)
   for index, name in ipairs(TASKS) do
     assert(run:put("tasks", "task-" .. index, { name = name, split = "train", status = "kept", source = SOURCE }))
   end
+  run:begin_stage("filter")
+  run:finish_stage("filter", {})
   local each = math.max(1, math.floor(o.trajectories / (2 * o.steps)))
   for number, stage in ipairs { "single_turn", "agentic" } do
     run:begin_stage(stage)
