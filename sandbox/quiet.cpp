@@ -76,8 +76,12 @@ bool Quiet::stop_below(pid_t pid, bool whole) {
   for (const pid_t child : children_of(pid)) {
     holds = stop_below(child, true) || holds;
   }
-  if (!whole || holds || stopped_.count(pid) > 0 || strchr("RSDI", state_of(pid)) == nullptr) {
+  if (!whole || holds || strchr("RSDI", state_of(pid)) == nullptr) {
     return holds;
+  }
+  if (const auto known = stopped_.find(pid); known != stopped_.end()) {
+    send(known->second.get(), SIGSTOP);  // something continued it
+    return false;
   }
   Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const char state = fd ? state_of(pid) : '\0';

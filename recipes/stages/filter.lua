@@ -15,6 +15,7 @@ local sched = require "khost.sched"
 local tables = require "evaluation.table"
 local template = require "lib.template"
 
+local AT_ONCE = 4  -- tasks admitted side by side where judge.jobs leaves it to the machine
 local ROOM = { 0, 1e6 }  -- any time will do for tasks that are not timed
 
 local function decide(run, row)
@@ -49,7 +50,7 @@ local function filter_all(run)
       assert(run.store:put("tasks", row.id, row))
     end
     bar:add(1)
-  end, { limit = 4, on_failure = "raise" })
+  end, { limit = run.config.judge.jobs > 0 and run.config.judge.jobs or AT_ONCE, on_failure = "raise" })
   bar:finish()
   table.sort(rows, function(a, b) return a.id < b.id end)
   for _, row in ipairs(rows) do

@@ -55,7 +55,7 @@ end
 ---@return table
 function client.over(process, options)
   return setmetatable({ process = process, options = options, known = {}, failed = {}, asked = 0, reused = 0,
-    seconds = 0 }, Client)
+    seconds = 0, walls = {} }, Client)
 end
 
 --- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
@@ -75,7 +75,11 @@ function Client:request(kind, body)
     end
     body = whole
   end
-  return self.process:request(kind, body)
+  local answer, message, code = self.process:request(kind, body)
+  for step, seconds in pairs(answer and JUDGED[kind] and answer.wall_s or {}) do
+    self.walls[step] = (self.walls[step] or 0) + seconds
+  end
+  return answer, message, code
 end
 
 --- A hash of a candidate's files: the same text in the same places.
@@ -217,9 +221,10 @@ function Client:check(task, eager_ms)
   end)
 end
 
----@return {asked: integer, reused: integer, seconds: number}
+--- `walls`: seconds of each step of the judge over all its answers; jobs go on side by side.
+---@return {asked: integer, reused: integer, seconds: number, walls: table<string, number>}
 function Client:counts()
-  return { asked = self.asked, reused = self.reused, seconds = self.seconds }
+  return { asked = self.asked, reused = self.reused, seconds = self.seconds, walls = self.walls }
 end
 
 function Client:close()

@@ -220,7 +220,7 @@ bool Evaluation::make_plan() {
   if (python_) {
     return take_python();
   }
-  const auto recorder = [this] { return gpu_.service_.recorders(); };
+  const auto recorder = [this] { return gpu_.service_.device_recorders(); };
   Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
   if (!plan) {
     verdict_.fail(Stage::plan, blame_plan(plan.failure()));

@@ -17,7 +17,7 @@ constexpr const char* kWorkspace = "cuda_extension";  // also the key of its lib
 // What the candidate's file asked for in a jail without a GPU. Its process is the candidate's, so nothing but text is
 // taken from it.
 Result<Json> recorded(Service& service, const Json& request) {
-  Result<Zygote*> zygote = service.recorders();
+  Result<Zygote*> zygote = service.device_recorders();
   Result<Child> child = zygote ? (*zygote)->spawn() : zygote.failure();
   if (!child) {
     return child.failure();
@@ -107,7 +107,9 @@ bool Evaluation::build_extensions() {
   }
   program_.source = files_.at(kFile);
   program_.init = task_->session->init();
-  Result<Json> asked = recorded(gpu_.service_, {{"source", program_.source}, {"init", program_.init}});
+  Result<Json> asked = recorded(
+      gpu_.service_,
+      {{"source", program_.source}, {"init", program_.init}, {"inputs", task_->session->layouts().inputs.to_json()}});
   if (!asked) {
     verdict_.fail(Stage::build, blame_build(asked.failure()));
     return false;

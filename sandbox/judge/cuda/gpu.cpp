@@ -40,7 +40,7 @@ void Gpu::prefetch(bool python, bool records) {
     return;  // it was lost just now
   }
   if (records) {
-    std::call_once(recorder_, [this] { run_in_background([this] { (void)service_.recorders(); }); });
+    std::call_once(recorder_, [this] { run_in_background([this] { (void)service_.device_recorders(); }); });
   }
   if (python) {
     pythons_.begin(view_of(*device));
@@ -128,7 +128,7 @@ Result<Zygote*> Gpu::zygote() {
       return device.failure();
     }
     const GpuView view = view_of(**device);
-    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", Serves::tasks, &view);
     if (!started) {
       return started.failure();
     }

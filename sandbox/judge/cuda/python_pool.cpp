@@ -41,7 +41,7 @@ Result<std::unique_ptr<Zygote>> PythonPool::make() {
   std::unique_lock lock(mutex_);
   const GpuView view = *view_;
   lock.unlock();
-  return Zygote::start(place_, "candidate", false, &view, true);
+  return Zygote::start(place_, "candidate", Serves::candidate, &view);
 }
 
 }  // namespace khost::judge::gpu
