@@ -26,8 +26,8 @@ local function has(list, word)
   return false
 end
 
--- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil for
--- a good one.
+-- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil
+-- for a good one.
 local function complaint(row, filtered)
   local status, reason = ROWS[row.status], REASONS[row.reason]
   if not status then

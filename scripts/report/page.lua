@@ -98,7 +98,8 @@ function page.html(data, charts)
     '<meta http-equiv="Content-Security-Policy" content="', policy, '">\n',
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n<title>',
     markup.escape(table.concat(title, ", ")), "</title>\n<style>\n", asset "colours.css", asset "page.css",
-    "</style></head>\n<body>\n", NO_SCRIPT, '<div id="page"></div>\n<script type="application/json" id="data">', page.json(data), "</script>\n",
+    "</style></head>\n<body>\n", NO_SCRIPT,
+    '<div id="page"></div>\n<script type="application/json" id="data">', page.json(data), "</script>\n",
     table.concat(elements), "</body></html>\n" }
 end
 

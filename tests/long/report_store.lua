@@ -163,7 +163,8 @@ end
 
 --- Makes the run.
 ---@param root string
----@param o {trajectories: integer, steps: integer, seed?: integer, running?: boolean, hostile?: boolean, alarms?: boolean}
+---@param o {trajectories: integer, steps: integer, seed?: integer, running?: boolean, hostile?: boolean,
+---  alarms?: boolean}
 ---@return khost.Store
 function made.run(root, o)
   local run = assert(store.create(root, { name = "made-up", recipe = "tests", preset = "none", seed = o.seed or 1,
@@ -193,8 +194,8 @@ function made.run(root, o)
       made.add_alarms(run, stage, o.steps)
     end
     if number == 1 or not o.running then
-      run:finish_stage(stage, { spent = { wall = 9, drawing = 4, update = 3, builds = 2, nothing = 2 }, tables = { { title = "what it made", columns = { "policy", "reward" },
-        rows = { { stage, 1.5 } } } } })
+      run:finish_stage(stage, { spent = { wall = 9, drawing = 4, update = 3, builds = 2, nothing = 2 },
+        tables = { { title = "what it made", columns = { "policy", "reward" }, rows = { { stage, 1.5 } } } } })
     end
   end
   if not o.running then

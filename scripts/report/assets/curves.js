@@ -26,7 +26,7 @@ const KEY = [
   {title: "Value loss", main: ["value_loss"], range: NO_LESS},
   {title: "Explained variance", note: "of the critic", main: ["ev_mc", "ev_lambda"]},
   {title: "Supervised loss", main: ["loss", "nll"]},
-  {title: "Seconds of a step", note: "rollouts", main: ["rollout_s"], beside: ["update_s"], as: "update", range: NO_LESS}
+  {title: "Step time", note: "seconds of rollouts", main: ["rollout_s"], beside: ["update_s"], as: "update", range: NO_LESS}
 ];
 const CALM = ": every status, stage and reason is one that the judge gives, none is the judge's own failure or an " +
     "unsound task's, and no reward stands on a verdict that pays none.";
