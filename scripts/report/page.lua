@@ -57,9 +57,10 @@ end
 local NO_SCRIPT = "<noscript><p>This page draws its data with a script that it carries; scripts are switched off. "
   .. "<code>khost show RUN</code> prints the same tables.</p></noscript>\n"
 
--- How much of a page's bytes the trajectories of one of several runs may take.
+local TRAJECTORIES = 600e3  -- bytes of a page with several runs
+
 local function budget(runs)
-  return collect.BUDGET / math.max(1, runs / 2)
+  return math.min(collect.BUDGET, TRAJECTORIES / math.max(1, runs))
 end
 
 --- The data of a page of runs.

@@ -198,9 +198,11 @@ def watched(folder):
             check(page.value(step) == 10, "the page shows what is stored")
             page.key("j")
             chosen = page.value("khost.state.chosen")
+            page.value("document.querySelector('.reader details').open = true")
             khost("tests/long/report_store.lua", run, "--append", 11)
             check(until(page, f"{step} === 11"), "and a new step without being loaded again")
             check(page.value("khost.state.chosen") == chosen, "at the trajectory that was read")
+            check(page.value("document.querySelector('.reader details').open"), "with what was opened in it")
             quiet(page, "watched")
     finally:
         server.terminate()

@@ -22,11 +22,10 @@ const KEY = [
   {title: "Clipped share", main: ["actor_clip_frac", "clip_frac"], range: NO_LESS},
   {title: "Ratio's deviation by token probability", each: /^(?:actor_)?ratio_std_p_(.+)$/, range: NO_LESS},
   {title: "Tokens of an answer", main: ["action_length_mean", "length_mean"], range: NO_LESS},
-  {title: "Turns", main: ["turns"], range: NO_LESS},
-  {title: "Value loss", main: ["value_loss"], range: NO_LESS},
+  {title: "Turns", main: ["turns"], range: NO_LESS}, {title: "Value loss", main: ["value_loss"], range: NO_LESS},
   {title: "Explained variance", note: "of the critic", main: ["ev_mc", "ev_lambda"]},
   {title: "Supervised loss", main: ["loss", "nll"]},
-  {title: "Step time", note: "seconds of rollouts", main: ["rollout_s"], beside: ["update_s"], as: "update", range: NO_LESS}
+  {title: "Seconds of a step", main: ["rollout_s"], beside: ["update_s"], as: "update", range: NO_LESS}
 ];
 const CALM = ": every status, stage and reason is one that the judge gives, none is the judge's own failure or an " +
     "unsound task's, and no reward stands on a verdict that pays none.";

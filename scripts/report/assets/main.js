@@ -75,6 +75,7 @@ function follow() {
 
 function render() {
   const runs = khost.data.runs, scroll = window.scrollY, page = document.getElementById("page");
+  const place = khost.browser && khost.browser.place();
   khost.forgetCharts();
   page.replaceChildren(
       h("a", {class: "skip", href: "#overview"}, "skip to the overview"), header(runs),
@@ -84,8 +85,12 @@ function render() {
         khost.data.library ? ` Charts by ${khost.data.library}, MIT licence.` :
                              ` Charts are tables here: ${khost.data.missing || "Chart.js is missing"}.`));
   window.scrollTo(0, scroll);
+  if (place) khost.browser.putBack(place);
   follow();
 }
+
+// Whether somebody is typing or choosing: then nothing is drawn anew under their hands.
+const busy = () => document.activeElement !== null && /INPUT|SELECT/.test(document.activeElement.tagName);
 
 function say(text, bad) {
   const place = document.getElementById("live");
@@ -93,19 +98,22 @@ function say(text, bad) {
 }
 
 async function poll(live) {
+  setTimeout(poll, live.every_s * 1000, live);
+  if (busy()) return;
+  let data;
   try {
     const answer = await fetch(live.url, {cache: "no-store"});
     if (!answer.ok) throw new Error("status " + answer.status);
-    const data = await answer.json();
-    if (data.version !== khost.data.version) {
-      khost.data = {...data, library: khost.data.library, missing: khost.data.missing};
-      render();
-    }
-    say("live");
+    data = await answer.json();
   } catch (lost) {
     say("no answer from khost watch; trying again", true);
+    return;
   }
-  setTimeout(poll, live.every_s * 1000, live);
+  if (data.version !== khost.data.version) {
+    khost.data = {...data, library: khost.data.library, missing: khost.data.missing};
+    render();
+  }
+  say("live");
 }
 
 function watch(live) {
@@ -113,7 +121,7 @@ function watch(live) {
   // A file that is written anew: loaded again at the place and with the choices of before, but not under someone's
   // hands.
   setTimeout(function again() {
-    if (document.activeElement && /INPUT|SELECT/.test(document.activeElement.tagName)) return setTimeout(again, 1000);
+    if (busy()) return setTimeout(again, 1000);
     remember("state", {...khost.state, scroll: window.scrollY});
     location.reload();
   }, live.every_s * 1000);

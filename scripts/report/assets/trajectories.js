@@ -93,9 +93,37 @@ class Browser {
       this.list.setAttribute("aria-activedescendant", entry.id);
       if (follow) entry.scrollIntoView({block: "nearest"});
     }
+    this.read(item);
+  }
+
+  // Fills the pane. One that a reader has before their eyes stays as it is when the page is drawn anew.
+  read(item) {
+    const what = JSON.stringify([item ? [item.key, item.one] : null, khost.dark()]), before = khost.reading;
+    if (before && before.what === what) {
+      this.pane.replaceChildren(...before.nodes);
+      return;
+    }
     const parts = item ? khost.reader(item.run, item.one) : [khost.empty("No trajectory matches.")];
-    this.pane.replaceChildren(...parts.flat().filter(Boolean));
+    const nodes = parts.flat().filter(Boolean);
+    khost.reading = {what, nodes};
+    this.pane.replaceChildren(...nodes);
     this.pane.scrollTop = 0;
+  }
+
+  // Where list and pane were scrolled to, and whether keys went to the list.
+  place() {
+    return {
+      list: this.list.scrollTop,
+      pane: this.pane.scrollTop,
+      chosen: khost.state.chosen,
+      focus: document.activeElement === this.list
+    };
+  }
+
+  putBack(place) {
+    this.list.scrollTop = place.list;
+    if (place.chosen === khost.state.chosen) this.pane.scrollTop = place.pane;
+    if (place.focus) this.list.focus({preventScroll: true});
   }
 
   // The trajectory so many places further in the list.
