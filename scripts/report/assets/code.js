@@ -66,7 +66,7 @@ function coloured(text, expression) {
 }
 
 function difference(text) {
-  return text.split("\n").map((line) => {
+  return text.replace(/\n$/, "").split("\n").map((line) => {
     const kind = line.startsWith("@@") ? "hunk" :
         /^(---|\+\+\+) /.test(line)    ? "file" :
         line[0] === "+"                ? "added" :
