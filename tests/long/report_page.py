@@ -69,6 +69,12 @@ def quiet(page, what):
     page.errors.clear()
 
 
+def smoothing(page):
+    """The exponential mean keeps a constant, starts at the first value and lags behind a step."""
+    check(page.value("khost.smooth([2, 2, 2, 2], 0.9).every((v) => Math.abs(v - 2) < 1e-12)"), "smoothing keeps a constant")
+    check(page.value("(([a, , c]) => a === 0 && c > 0.5 && c < 1)(khost.smooth([0, 1, 1], 0.5))"), "and lags behind a step")
+
+
 def charts(page):
     """A chart that is drawn, that answers the pointer, its legend and its table."""
     drawn = "Chart.getChart(document.querySelector('#curves canvas'))"
@@ -136,6 +142,7 @@ def small(folder, pictures):
             ground = page.value("getComputedStyle(document.body).backgroundColor")
             check((ground == "rgb(17, 20, 24)") == dark, f"{look}: the ground is {ground}")
             if width > 900 and not dark:
+                smoothing(page)
                 charts(page)
                 reading(page)
                 page.value("document.querySelector('.top button').click()")
