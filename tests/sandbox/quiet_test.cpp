@@ -40,7 +40,7 @@ TEST_CASE("a process that goes on again although something is timed is stopped a
     for (int i = 0; i < 3; i++) {
       kill(pid, SIGCONT);  // as a timer of its own would
       REQUIRE(comes_to(pid, false));
-      quiet.look_again();
+      quiet.stop_new_processes();
       CHECK(comes_to(pid, true));
     }
   }
