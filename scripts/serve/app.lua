@@ -65,7 +65,7 @@ local function left_on_disk(self, verdict)
 end
 
 local function charge(self, name, verdict)
-  local amounts = usage.of(verdict)
+  local amounts = usage.of(verdict, self.options.target)
   amounts.disk_mb = left_on_disk(self, verdict)
   self.usage:add(name, amounts)
   self.metrics:add("client_device_seconds_total", { client = name }, amounts.device_s)
