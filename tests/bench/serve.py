@@ -28,7 +28,7 @@ FIXTURES = ["good/relu_plus_one", "good/row_softmax", "wrong/off_by_one"]
 BROKEN = "int broken(\n"
 MOST_GROWTH = 1.05  # of resident memory, of the last minute over the second
 MOST_UNFAIR = 2.0   # of a client's mean time over the mean of all
-PER_TOKEN = {"waiting": 1000}
+MOST_WAITING = 1000  # requests of a client
 
 
 def fixtures(root):
@@ -76,13 +76,13 @@ class Service:
             (suite / f"task_{index}.py").write_text(task)
         rights = '["candidates", "evidence", "metrics"]'
         path = folder / "tokens.toml"
-        path.write_text("".join(f'[clients.c{i}]\ntoken = "{token}"\nrights = {rights}\nwaiting = {PER_TOKEN["waiting"]}\n'
+        path.write_text("".join(f'[clients.c{i}]\ntoken = "{token}"\nrights = {rights}\nwaiting = {MOST_WAITING}\n'
                                 for i, token in enumerate(tokens)))
         path.chmod(0o600)
         self.log = open(folder / "log", "w+")
         self.process = subprocess.Popen(
-            [khost, "serve", "--port", "0", "--suite", str(suite), "--tokens", str(path), "--target", "cpu", "--waiting",
-             "512"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [khost, "serve", "--port", "0", "--suite", str(suite), "--tokens", str(path), "--target", "cpu",
+             "--waiting", "512"], stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         if not found:
@@ -204,8 +204,8 @@ def report(options, clients, names, memory):
           f"{dict(statuses)}; killed {dict(names)}")
     print(f"latency mean {mean:.2f} s, p50 {quantile(latencies, 0.5):.2f} s, p99 {quantile(latencies, 0.99):.2f} s, "
           f"longest {max(latencies):.2f} s; the slowest client's mean is {worst / mean:.2f} times the mean")
-    print(f"resident memory of the service: {memory[0]:.1f} MB at first, {max(memory):.1f} MB at most, {memory[-1]:.1f} MB "
-          "at last")
+    print(f"resident memory of the service: {memory[0]:.1f} MB at first, {max(memory):.1f} MB at most, "
+          f"{memory[-1]:.1f} MB at last")
     if len(memory) >= 180:
         growth = statistics.mean(memory[-60:]) / statistics.mean(memory[60:120])
         print(f"resident memory, last minute over second minute: {growth:.3f}")

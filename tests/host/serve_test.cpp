@@ -20,7 +20,8 @@ using namespace khost::serve;
 
 namespace {
 
-// A listener on a loop of its own, which answers each request with its method, target and body, or with what went wrong.
+// A listener on a loop of its own, which answers each request with its method, target and body, or with what went
+// wrong.
 class Service {
  public:
   explicit Service(Limits limits = {}, bool answers = true) : answers_(answers) {
@@ -197,8 +198,9 @@ TEST_CASE("serve: who sends slowly is told so and let go") {
 TEST_CASE("serve: what is no HTTP is refused without reaching anybody") {
   Service service;
   for (const std::string& text :
-       {std::string("\x16\x03\x01\x02\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("GET / HTTP/1.1\r\nA B: c\r\n\r\n"),
-        std::string("GET / HTTP/9.9\r\n\r\n"), kHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       {std::string("\x16\x03\x01\x02\r\n\r\n"), std::string("GET\r\n\r\n"),
+        std::string("GET / HTTP/1.1\r\nA B: c\r\n\r\n"), std::string("GET / HTTP/9.9\r\n\r\n"),
+        kHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         kHead + "Content-Length: -2\r\n\r\n", kHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"}) {
     Peer peer(service);
     peer.send(text);

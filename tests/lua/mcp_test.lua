@@ -165,7 +165,8 @@ end
 function spec.feedback_and_tune_ask_on_visible_inputs()
   with_tools(function(kind, body)
     local block = tonumber(body.files["kernels/k.cpp"]:match("= (%d+)"))
-    return { status = "ok", stage = kind, reason = "", ok = true, text = ("x"):rep(20000), times = { candidate_s = block } }
+    return { status = "ok", stage = kind, reason = "", ok = true, text = ("x"):rep(20000),
+      times = { candidate_s = block } }
   end, function(tools, _, asked)
     local text = assert(tools.verify { workspace = "w" })
     t.is_true(#text < 6500 and text:find("bytes are left out here", 1, true), "an answer is short")

@@ -30,7 +30,8 @@ end
 kit.wrong = function() return kit.verdict("wrong", "verify", "mismatch") end
 
 --- Calls fn(service) with a listening service: post(body, options), get(path, headers), base, app, asked.
----@param options {answer?: fun(kind: string, body: table): any, clients?: string, slots?: integer, capacity?: integer, hosts?: string[]}
+--- Options: answer(kind, body), what the judge answers; clients, the text of a token file; slots, capacity, hosts.
+---@param options table
 function kit.with(options, fn)
   local asked = {}
   local judge = client.over({ request = function(_, kind, body)
@@ -42,7 +43,7 @@ function kit.with(options, fn)
   local service = app.new { judge = judge, tasks = known, schemes = assert(schemes.open "milestone"), target = "cpu",
     clients = options.clients and assert(clients.parse(options.clients, "tokens.toml")) or clients.of_loopback(false),
     hosts = gate.hosts(options.hosts or {}), slots = options.slots or 2, capacity = options.capacity or 8 }
-  local listener = assert(serve.listen { header_s = 2, body_s = 2 })
+  local listener = assert(serve.listen { header_s = 2, body_s = 2, idle_s = 2 })
   local accepting = sched.spawn(service.serve, service, listener)
   local base = ("http://127.0.0.1:%d"):format(listener:port())
   local it = { app = service, base = base, port = listener:port(), asked = asked, listener = listener }

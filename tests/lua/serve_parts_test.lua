@@ -167,7 +167,8 @@ function spec.counts_have_the_form_that_prometheus_reads()
   m:observe("verdict_seconds", 0.3)
   m:observe("verdict_seconds", 500)
   local text = m:text()
-  for _, line in ipairs { '# TYPE khost_requests_total counter\nkhost_requests_total{route="a\\"b\\\\\\n",status="200"} 3\n',
+  for _, line in ipairs { "# TYPE khost_requests_total counter\n",
+    'khost_requests_total{route="a\\"b\\\\\\n",status="200"} 3\n',
     'khost_verdict_seconds_bucket{le="0.25"} 0\nkhost_verdict_seconds_bucket{le="0.5"} 1\n',
     'khost_verdict_seconds_bucket{le="120"} 1\nkhost_verdict_seconds_bucket{le="+Inf"} 2\n',
     "khost_verdict_seconds_count 2\n" } do

@@ -2,8 +2,8 @@
 
     mcp_client.py KHOST     KHOST is the program; KHOST_ROOT and KHOST_PYTHON as for it
 
-The package goes to an environment of its own in the cache. Exit code 77, with the reason as the last line, where it cannot
-be had."""
+The package goes to an environment of its own in the cache. Exit code 77, with the reason as the last line, where it
+cannot be had."""
 
 import asyncio
 import importlib.metadata
