@@ -13,7 +13,9 @@
 #include <thread>
 #include <type_traits>
 
+#include "host/base/executable.h"
 #include "host/serve/listener.h"
+#include "tests/host/child.h"
 
 using namespace khost;
 using namespace khost::serve;
@@ -301,4 +303,20 @@ TEST_CASE("serve: a client that waits to be asked for its body is asked") {
   CHECK(has(peer.read("\r\n\r\n"), "100 Continue"));
   peer.send("ab");
   CHECK(has(peer.read("POST /p?q=1 ab"), "200 OK"));
+}
+
+TEST_CASE("serve: the command drains after SIGTERM and ends with 0") {
+  tests::Child service({executable_dir() + "/khost", "serve", "--port", "0"},
+                       {{"KHOST_ROOT", KHOST_SOURCE_DIR}, {"KHOST_PYTHON", "/usr/bin/python3"}});
+  REQUIRE_MESSAGE(service.until("khost serves http://127.0.0.1:", 60), service.text());
+  service.signal(SIGTERM);
+  CHECK(service.wait(60) == 0);
+  CHECK_MESSAGE(service.has("drained"), service.text());
+}
+
+TEST_CASE("serve: another address than loopback is refused without tokens") {
+  tests::Child service({executable_dir() + "/khost", "serve", "--port", "0", "--address", "0.0.0.0"},
+                       {{"KHOST_ROOT", KHOST_SOURCE_DIR}, {"KHOST_PYTHON", "/usr/bin/python3"}});
+  CHECK(service.wait(60) == 2);
+  CHECK_MESSAGE(service.has("only loopback is served without tokens"), service.text());
 }
