@@ -6,6 +6,7 @@ local args = require "lib.args"
 local beneath = require "lib.beneath"
 local episode = require "agent.episode"
 local experts = require "policies.experts"
+local formats = require "chat.formats"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
 local load = require "suites.load"
@@ -92,7 +93,9 @@ local function policy_of(run, spec, options)
   if kind == "expert" and experts.has(target, rest) then
     return script.expert(rest, target)
   elseif kind == "local" then
-    return models.policy(run, models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest))), spec)
+    run.models = {}  -- the trainers of all policies stay open
+    local actor = models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest)))
+    return models.policy(run, actor, spec, { format = formats.of(actor:policy()) })
   end
   if kind == "endpoint" then
     local policy, message = named.open(spec, { toolset = tools.load(), model = options.model,

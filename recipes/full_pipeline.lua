@@ -1,4 +1,5 @@
--- The whole of the paper as one run: tasks, filter, base model, single-turn PPO, trajectories, rejection fine-tuning,
+-- The whole of the paper as one run: tasks, filter, base model, supervised start, single-turn PPO, trajectories,
+-- rejection fine-tuning,
 -- value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages and runs alone too.
 --
 -- Departures from the paper are named at the top of each stage's file.
@@ -10,8 +11,8 @@ local log = require "khost.log"
 local pipeline = require "lib.pipeline"
 local plan = require "lib.plan"
 
-local STAGES = { "synthesize", "filter", "base", "single_turn", "collect", "rft", "value", "agentic", "evaluate",
-  "report" }
+local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",
+  "evaluate", "report" }
 local ABOUT = { name = "recipes/full_pipeline.lua", summary = "the whole pipeline as one run" }
 
 local function execute(run)

@@ -258,7 +258,11 @@ struct Codec<std::shared_ptr<T>> {
       const bool same = lua_rawequal(L, -1, -2);
       lua_pop(L, 2);
       if (same) {
-        return *static_cast<std::shared_ptr<T>*>(data);
+        const auto& object = *static_cast<std::shared_ptr<T>*>(data);
+        if (!object) {
+          throw ArgError(std::string("the ") + class_name(Tag<T>{}) + " is closed");
+        }
+        return object;
       }
     }
     raise_expected(L, i, class_name(Tag<T>{}));

@@ -125,16 +125,30 @@ void trainer_update(Resume<trainer::Metrics> done, lua_State* L, TrainerPtr self
   in_pool(L, done, [=] { return self->update(*batch, *objective, options); });
 }
 
-void trainer_save(Resume<std::monostate> done, lua_State* L, TrainerPtr self, std::string directory,
-                  std::optional<Json> note) {
-  in_pool(L, done, [=] { return self->save(directory, note.value_or(Json())); });
+// Whether a checkpoint has the optimizer's moments.
+struct CheckpointTable {
+  bool optimizer = true;
+};
+constexpr auto fields(Tag<CheckpointTable>) {
+  return std::tuple(field("optimizer", &CheckpointTable::optimizer));
 }
 
-void trainer_load(Resume<Json> done, lua_State* L, TrainerPtr self, std::string directory) {
+void trainer_save(Resume<std::monostate> done, lua_State* L, TrainerPtr self, std::string directory,
+                  std::optional<Json> note, CheckpointTable options) {
+  in_pool(L, done, [=] { return self->save(directory, note.value_or(Json()), options.optimizer); });
+}
+
+void trainer_load(Resume<Json> done, lua_State* L, TrainerPtr self, std::string directory, CheckpointTable options) {
   in_pool(L, done, [=]() -> Result<Json> {
-    Result<Json> note = self->load(directory);
+    Result<Json> note = self->load(directory, options.optimizer);
     return note && note->is_null() ? Result<Json>(Json(true)) : note;
   });
+}
+
+// Gives up this handle's hold. Work in flight, a policy and critics hold the weights until they are done with.
+void trainer_close(lua_State* L, TrainerPtr self) {
+  self.reset();
+  static_cast<TrainerPtr*>(lua_touserdata(L, 1))->reset();
 }
 
 struct TrainerStats {
@@ -211,9 +225,10 @@ void add_trainer(lua_State* L) {
   add_policy_classes(L);
   add_class<trainer::Objective>(L, {});
   add_batch(L);
-  add_class<trainer::Trainer>(L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"),
-                                  def<trainer_tokenizer>("tokenizer"), def<trainer_update>("update"),
-                                  def<trainer_save>("save"), def<trainer_load>("load"), def<trainer_stats>("stats")});
+  add_class<trainer::Trainer>(
+      L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"), def<trainer_tokenizer>("tokenizer"),
+          def<trainer_update>("update"), def<trainer_save>("save"), def<trainer_load>("load"),
+          def<trainer_stats>("stats"), def<trainer_close>("close")});
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),

@@ -5,9 +5,9 @@
 -- Eager comes first and torch.compile last, since compiling costs seconds: the witnesses are the first that are
 -- compiled.
 
+local admit = require "synthesis.admit"
 local expert = require "policies.expert"
 local experts = require "policies.experts"
-local filter = require "synthesis.filter"
 local log = require "khost.log"
 local pipeline = require "lib.pipeline"
 local progress = require "khost.progress"
@@ -15,6 +15,7 @@ local sched = require "khost.sched"
 local tables = require "evaluation.table"
 local template = require "lib.template"
 
+local AT_ONCE = 4  -- tasks admitted side by side where judge.jobs leaves it to the machine
 local ROOM = { 0, 1e6 }  -- any time will do for tasks that are not timed
 
 local function decide(run, row)
@@ -22,11 +23,7 @@ local function decide(run, row)
   if row.similarity and row.similarity > c.similarity then
     return false, "similar_to_evaluation"
   end
-  local facts, message, code = run.judging:admit(row)
-  if not facts then
-    return false, code == "bad_task" and "does_not_run" or "judge_failed", { error = message }
-  end
-  local keep, reason = filter.keep(facts, { eager_ms = row.timed and c.eager_ms or ROOM })
+  local keep, reason, facts = admit.task(run.judging, row, row.timed and c.eager_ms or ROOM)
   if not keep then
     return false, reason, facts
   end
@@ -49,11 +46,11 @@ local function filter_all(run)
     if row.status == "composed" then
       local keep, reason, facts = decide(run, row)
       row.status, row.reason, row.facts = keep and "kept" or "dropped", reason, facts
-      row.eager_s = facts and facts.eager_s
+      row.eager_s = facts and facts.run and facts.run.eager_s
       assert(run.store:put("tasks", row.id, row))
     end
     bar:add(1)
-  end, { limit = 4, on_failure = "raise" })
+  end, { limit = run.config.judge.jobs > 0 and run.config.judge.jobs or AT_ONCE, on_failure = "raise" })
   bar:finish()
   table.sort(rows, function(a, b) return a.id < b.id end)
   for _, row in ipairs(rows) do

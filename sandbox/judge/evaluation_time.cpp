@@ -59,11 +59,11 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   std::size_t set = 0;
   {
     Exclusive alone(*this, subject.pid());
-    subject.clock().favour();
+    subject.clock().raise_priority();
     for (std::size_t i = 0; i < order.size() && !wrong; i++) {
       set = order[i];
       subject.write(*session_, batch_->sets[set]);
-      alone.quiet.look_again();
+      alone.quiet.stop_new_processes();
       const Window window = subject.clock().call(kCallTimeout_s);
       if (!right(subject, window, set)) {
         wrong = window;
@@ -148,10 +148,10 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
   BlockTimes times;
   const std::vector<std::size_t> order = around(batch_->drawn(), 0, kBaselineCalls);
   Exclusive alone(*this, (*subject)->pid());
-  (*subject)->clock().favour();
+  (*subject)->clock().raise_priority();
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
     (*subject)->write(*session_, batch_->sets[order[i]]);
-    alone.quiet.look_again();
+    alone.quiet.stop_new_processes();
     const Window window = (*subject)->clock().call(kBaselineCallTimeout_s);
     if (window.end != Window::End::done) {
       session_->residents[kind].reset();
@@ -231,7 +231,7 @@ bool Evaluation::calibrate_plan() {
   BlockTimes times;
   std::vector<double> reply, late;
   Exclusive alone(*this, (*subject)->pid());
-  (*subject)->clock().favour();
+  (*subject)->clock().raise_priority();
   for (int i = 0; i < kCalibrationCalls; i++) {
     const Window window = (*subject)->clock().call(kCallTimeout_s);
     if (window.end != Window::End::done) {

@@ -55,7 +55,7 @@ end
 ---@return table
 function client.over(process, options)
   return setmetatable({ process = process, options = options, known = {}, failed = {}, asked = 0, reused = 0,
-    seconds = 0 }, Client)
+    seconds = 0, walls = {} }, Client)
 end
 
 --- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
@@ -75,7 +75,11 @@ function Client:request(kind, body)
     end
     body = whole
   end
-  return self.process:request(kind, body)
+  local answer, message, code = self.process:request(kind, body)
+  for step, seconds in pairs(answer and JUDGED[kind] and answer.wall_s or {}) do
+    self.walls[step] = (self.walls[step] or 0) + seconds
+  end
+  return answer, message, code
 end
 
 --- A hash of a candidate's files: the same text in the same places.
@@ -204,31 +208,23 @@ function Client:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
---- What the filter asks of a task. Its eager time is that of the target: on a GPU the check measures it, alone.
+--- The health of a task on the client's target (suites.health names what it says): its structure, and one run in eager
+--- mode with the time of a call. What takes far longer or far less than `eager_ms` allows is cut short.
 ---@async
 ---@param task {source: string}
----@return table|nil facts, string? message, string? code
-function Client:admit(task)
-  local facts, message, code = self.process:request("admit", { task = { source = task.source } })
-  if not facts or self.options.target ~= "cuda" then
-    return facts, message, code
-  end
-  local options = { target = "cuda", stages = { "structure", "run" }, timeout_s = checking.DEFAULTS.timeout_s }
-  for name, value in pairs(checking.CUDA) do
-    options[name] = value
-  end
-  local checked = checking.facts(self.process, task.source, options)
-  if not checked.run or not checked.run.eager_s then
-    local failure = checked.failure or { message = checked.run and checked.run.text, code = "bad_task" }
-    return nil, failure.message or "the task could not be measured on the GPU", failure.code or "bad_task"
-  end
-  facts.eager_s = checked.run.eager_s
-  return facts
+---@param eager_ms number[]   least and most that is wanted
+---@return table facts   as "check" answers; `failure` says what failed, and whether it was the task
+function Client:check(task, eager_ms)
+  local target = self.options.target or "cpu"
+  return checking.worthwhile({ target = target, stages = { "structure", "run" } }, eager_ms, function(options)
+    return checking.facts(self, task.source, options)
+  end)
 end
 
----@return {asked: integer, reused: integer, seconds: number}
+--- `walls`: seconds of each step of the judge over all its answers; jobs go on side by side.
+---@return {asked: integer, reused: integer, seconds: number, walls: table<string, number>}
 function Client:counts()
-  return { asked = self.asked, reused = self.reused, seconds = self.seconds }
+  return { asked = self.asked, reused = self.reused, seconds = self.seconds, walls = self.walls }
 end
 
 function Client:close()

@@ -55,16 +55,24 @@ function runs.duration(seconds)
   return ("%d min %02d s"):format(math.floor(seconds / 60), math.floor(seconds % 60))
 end
 
+--- Stages in the order in which they began, with what they made. `started_s` and `finished_s` are seconds since 1970.
+---@param run khost.Store
+---@return {stage: string, status: string, attempts: integer, started_s: number, finished_s?: number, seconds?: number,
+---trajectories: integer, verdicts: integer, reward?: number, tokens?: number, turns?: number}[]
+function runs.stages(run)
+  return assert(run:query [[
+    SELECT s.name AS stage, s.status AS status, s.attempts AS attempts, s.started_s AS started_s,
+      s.finished_s AS finished_s, s.finished_s - s.started_s AS seconds,
+      (SELECT count(*) FROM verdicts v WHERE v.stage = s.name) AS verdicts,
+      coalesce(t.trajectories, 0) AS trajectories, t.reward AS reward, t.tokens AS tokens, t.turns AS turns
+    FROM stages s LEFT JOIN (SELECT stage, count(*) AS trajectories, avg(reward) AS reward, avg(token_count) AS tokens,
+      avg(turn_count) AS turns FROM trajectories GROUP BY stage) t ON t.stage = s.name
+    ORDER BY s.started_s]])
+end
+
 -- What the tables of a run are made of; `show` prints them and `report` draws them.
 local TABLES = {
-  { title = "Stages", sql = [[
-      SELECT s.name AS stage, s.status AS status, s.attempts AS attempts, s.finished_s - s.started_s AS seconds,
-        (SELECT count(*) FROM trajectories t WHERE t.stage = s.name) AS trajectories,
-        (SELECT count(*) FROM verdicts v WHERE v.stage = s.name) AS verdicts,
-        (SELECT avg(reward) FROM trajectories t WHERE t.stage = s.name) AS reward,
-        (SELECT avg(token_count) FROM trajectories t WHERE t.stage = s.name) AS tokens,
-        (SELECT avg(turn_count) FROM trajectories t WHERE t.stage = s.name) AS turns
-      FROM stages s ORDER BY s.started_s]],
+  { title = "Stages", rows = runs.stages,
     columns = { "stage", "status", "attempts", "seconds", "trajectories", "verdicts", "reward", "tokens", "turns" } },
   { title = "Tasks", sql = [[
       SELECT coalesce(split, '') AS split, status, coalesce(reason, '') AS reason, count(*) AS tasks,

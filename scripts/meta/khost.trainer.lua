@@ -195,17 +195,25 @@ function Trainer:critic() end
 function Trainer:tokenizer() end
 
 --- Writes weights, optimizer, tokenizer, random state and a note; the directory appears whole or not at all.
+--- With optimizer = false it has no moments: the weights are copied first, and updates go on while the copy is written.
 ---@async
 ---@param directory string
 ---@param note? table
+---@param options? {optimizer?: boolean}   true
 ---@return true|nil, string? message, string? code
-function Trainer:save(directory, note) end
+function Trainer:save(directory, note, options) end
 
---- Restores a checkpoint of the same shape after checking every file's hash. The note, or true.
+--- Restores a checkpoint of the same shape after checking every file's hash. The note, or true. With optimizer = false
+--- only weights are taken, and the optimizer begins anew.
 ---@async
 ---@param directory string
+---@param options? {optimizer?: boolean}   true
 ---@return table|true|nil note, string? message, string? code
-function Trainer:load(directory) end
+function Trainer:load(directory, options) end
+
+--- Gives up this handle: whatever is called on it then raises. Its policy and its critics go on, and the weights are
+--- freed when they are collected too.
+function Trainer:close() end
 
 ---@return {role: "actor"|"critic", step: integer, parameters: integer}
 function Trainer:stats() end

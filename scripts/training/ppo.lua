@@ -9,6 +9,7 @@ local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"
 local validate = require "training.validate"
+local watch = require "training.watch"
 
 local ppo = {}
 
@@ -30,6 +31,9 @@ local function describe(episodes)
   result.reward, result.pass_rate = rates.mean(rewards), #scored > 0 and rates.pass_rate(scored) or nil
   result.void, result.turns = #episodes - #rewards, rates.mean(turns) or 0
   result.distinct = #episodes > 0 and kinds / #episodes or 0
+  for name, value in pairs(watch.spread(episodes)) do
+    result[name] = value
+  end
   return result
 end
 ppo.describe = describe
@@ -151,6 +155,9 @@ end
 
 --- Stores the metrics of a step and shows them to TensorBoard.
 function ppo.keep_metrics(run, stage, step, metrics, hash)
+  if run.replaying then
+    return  -- they are in the store
+  end
   local numbers = {}
   for name, value in pairs(metrics) do
     if type(value) == "number" and value == value then
@@ -174,7 +181,8 @@ end
 --- All steps of a stage, from where a killed run left off.
 ---@async
 ---@param run table
----@param models {actor: khost.Trainer, critic: khost.Trainer, policy: table}
+---@param models {actor: khost.Trainer, critic: khost.Trainer, policy: table, fixed?: table}   fixed: the policy without
+---  prompt variants, which is validated
 ---@param tasks table[]
 ---@param o PpoStage
 ---@return table[] curve   what `describe` said of each step
@@ -191,7 +199,7 @@ function ppo.run(run, models, tasks, o)
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
   end
   curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
-  local dead = 0
+  local dead, covered = 0, watch.coverage(run, o.stage, first)
   for step = first + 1, o.steps do
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
@@ -205,14 +213,21 @@ function ppo.run(run, models, tasks, o)
     dead = ppo.dead(o.stage, step, facts, dead)
     local metrics = ppo.update(models.actor, models.critic, episodes, numbers, step)
     metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
+    run.ledger:add("update", metrics.update_s)
+    facts.covered = covered:add(episodes)
     for name, value in pairs(facts) do
       metrics[name] = value
     end
     facts.step, facts.entropy, facts.ev_mc = step, metrics.actor_entropy, metrics.ev_mc
     if run:keeps(step) then
-      local seen = validate.play(run, o.stage, step, models.policy, o)
+      -- A step that is made again from stored episodes was validated before.
+      local seen = run.store:get("state", ("%s %d"):format(o.stage, step))
+      if not (seen and seen.validation_pass) then
+        seen = validate.play(run, o.stage, step, models.fixed or models.policy, o)
+      end
       facts.validation_pass, facts.validation_reward = seen.validation_pass, seen.validation_reward
     end
+    log.print(watch.line(o.stage, facts, metrics, #tasks))
     ppo.warn(o.stage, step, metrics)
     ppo.keep_metrics(run, o.stage, step, metrics, hash)
     curve[step] = facts
@@ -255,13 +270,16 @@ function ppo.tell(curriculum, chosen, episodes)
   end
 end
 
+local LEAST_NATS = 0.5  -- of surprise over an answer: with less nearly all answers to a task are the same
+
 --- What a reader should worry about.
 function ppo.warn(stage, step, metrics)
   if metrics.distinct < 0.2 then
     log.warn("few_distinct_samples", { stage = stage, step = step, share = metrics.distinct })
   end
-  if metrics.actor_entropy and metrics.actor_entropy < 0.02 then
-    log.warn("low_entropy", { stage = stage, step = step, entropy = metrics.actor_entropy })
+  -- By the answer: little surprise a token can be much over a whole answer (docs/learning.md).
+  if metrics.nats_answer and metrics.nats_answer < LEAST_NATS then
+    log.warn("low_entropy", { stage = stage, step = step, nats_answer = metrics.nats_answer })
   end
 end
 

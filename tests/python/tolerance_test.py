@@ -194,7 +194,7 @@ class HalfTypes(unittest.TestCase):
     FOURIER = "torch.cat([torch.sin(6.2831853 * x @ self.b), torch.cos(6.2831853 * x @ self.b)], -1)"
 
     def test_a_result_in_bfloat16_lowers_the_bound(self):
-        c = Calibrated(self.FOURIER, "torch.rand(2048, 3)", init="self.b = nn.Parameter(torch.randn(3, 64) * 100)")
+        c = Calibrated(self.FOURIER, "torch.rand(2048, 3)", init="self.b = nn.Parameter(torch.randn(3, 64) * 40)")
         self.assertEqual(c.answer["uninformative"], "")
         self.assertEqual(c.answer["bank"]["rounded_to_bfloat16"], "drawn")
         sample = c.calibration.sample()

@@ -23,7 +23,7 @@ Failure device_failure(const std::string& what) {
   return Failure{what + ": the GPU did not answer", "device"};
 }
 
-// For copies of who has no right to the device, and so to its stream.
+// A stream for copies that are made without the device lock, and therefore must not use the device's stream.
 class OwnStream {
  public:
   OwnStream() { cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); }
@@ -68,8 +68,8 @@ Candidate::~Candidate() {
   jail_.reset();  // before the memory that it has mapped
 }
 
-Result<std::unique_ptr<Candidate>> Candidate::start(Blank blank, const Session* session, const sandbox::Plan& plan,
-                                                    const std::string& library) {
+Result<std::unique_ptr<Candidate>> Candidate::start(IdleSubject blank, const Session* session,
+                                                    const sandbox::Plan& plan, const std::string& library) {
   std::unique_ptr<Candidate> subject(new Candidate(*blank.device));
   subject->session_ = session;
   subject->plan_ = plan;
