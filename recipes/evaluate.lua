@@ -50,7 +50,7 @@ local function load_suite(run, options)
   for index, text in ipairs(options.level) do
     levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
   end
-  local suite, message = load.suite(options.suite, { levels = levels })
+  local suite, message = load.suite(options.suite, { levels = levels, target = run.config.machine.target })
   if not suite then
     args.misuse("--suite " .. message)
   end
