@@ -157,6 +157,7 @@ class Client(threading.Thread):
     def check(self, verdict, known, text):
         if verdict["status"] != known:
             self.faults.append(f"{verdict['status']} {verdict['reason']} {verdict['detail']!r} where {known} is known")
+            return
         artefact = verdict["evidence"].get("artefact_hash")
         if artefact and self.seen.setdefault(text, artefact) != artefact:
             self.faults.append("an answer belongs to another candidate")
