@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/asio/post.hpp>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,19 @@ void in_pool(lua_State* L, const Resume<R>& done, Work work) {
       done.fail({error.what(), "host"});
     }
   });
+}
+
+// One of a fixed set of words, as its place among them.
+inline size_t word_at(lua_State* L, int i, std::initializer_list<const char*> words) {
+  std::string all;
+  size_t place = 0;
+  for (const char* word : words) {
+    if (lua_type(L, i) == LUA_TSTRING && std::string(lua_tostring(L, i)) == word) {
+      return place;
+    }
+    all += (place++ == 0 ? "one of \"" : ", \"") + std::string(word) + "\"";
+  }
+  raise_expected(L, i, all);
 }
 
 // A tokenizer, or the path of a tokenizer.json.

@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
 constexpr double kCandidateProcessor_s = 300;
-constexpr int kForkTimeout_s = 60;    // it may stand still while something is timed
+constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
@@ -341,7 +341,7 @@ Result<Child> Zygote::spawn() {
       return Failure{"the zygote was stopped", "gone"};
     }
   }
-  const Result<Json> hello = child.receive(1);
+  Result<Json> hello = child.receive(1);
   if (!hello && hello.failure().code == "timeout") {
     return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }

@@ -7,6 +7,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
+local machine = require "khost.machine"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
@@ -26,6 +27,14 @@ local JUDGED = { evaluate = true, verify = true, profile = true }
 ---@field tolerance? string     "calibrated", "paper" or "strict"
 ---@field threads? integer      of a candidate and its baselines
 
+--- How many requests a judge works on at once, as a number of workers.
+---@param jobs? integer   0: as many as there are cores; [judge] jobs of khost.toml when absent
+---@return integer
+function client.jobs(jobs)
+  jobs = jobs or config.plain(assert(config.load {})).judge.jobs
+  return jobs ~= 0 and jobs or machine.facts().cores or 1
+end
+
 --- Opens a judge.
 ---@param settings table|nil     a merged configuration with [machine], [judge] and [limits]; nil: khost.toml alone
 ---@param options? JudgeOptions  instead of the configuration's
@@ -40,22 +49,27 @@ function client.open(settings, options)
     given = config.plain(loaded)
   end
   options = options or {}
-  local process, message, code = judge.open { jobs = options.jobs or given.judge.jobs, limits = {
-    memory_mb = given.limits.memory_mb, processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
+  local function start(jobs)
+    return judge.open { jobs = jobs, limits = { memory_mb = given.limits.memory_mb,
+      processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
+  end
+  local process, message, code = start(options.jobs or given.judge.jobs)
   if not process then
     return nil, message, code
   end
   return client.over(process, { target = options.target or given.machine.target,
-    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads })
+    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads },
+    function() return start(1) end)
 end
 
 --- A client over what answers like a judge process: `request(self, kind, body)` and `close(self)`.
 ---@param process table
 ---@param options {target?: string, tolerance?: string, threads?: integer}
+---@param another? fun(): table|nil   a process of its own for a candidate beside which judges were lost
 ---@return table
-function client.over(process, options)
-  return setmetatable({ process = process, options = options, known = {}, failed = {}, asked = 0, reused = 0,
-    seconds = 0, walls = {} }, Client)
+function client.over(process, options, another)
+  return setmetatable({ process = process, options = options, another = another, known = {}, failed = {}, asked = 0,
+    reused = 0, seconds = 0, walls = {} }, Client)
 end
 
 --- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
@@ -107,12 +121,37 @@ function client.nothing(labels)
     unreadable and table.concat(labels, ", ") or "")
 end
 
+-- A candidate beside which the judge was lost each time goes before a judge of its own, so that no other candidate can
+-- be the cause. Lost there twice, it is the candidate that ends judges.
+local function ask_alone(self, body)
+  local process = self.another and self.another()
+  if not process then
+    return verdicts.blank("void", "task", "judge_lost")
+  end
+  local alone = client.over(process, self.options)
+  local verdict, message, code
+  for _ = 1, TRIES do
+    verdict, message, code = alone:request("evaluate", body)
+    if verdict or code ~= "gone" then
+      break
+    end
+  end
+  alone:close()
+  if not verdict and code == "gone" then
+    return verdicts.blank("crash", "verify", "exit",
+      ("a judge of its own was lost %d times while it judged this candidate: %s"):format(TRIES, message))
+  end
+  return verdict or verdicts.blank("void", "task", "judge_lost", message)
+end
+
 local function ask(self, task, files, measure)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
   local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
     measure = measure }
+  local lost = 0
   for attempt = 1, TRIES do
     local verdict, message, code = self:request("evaluate", body)
+    lost = lost + (code == "gone" and 1 or 0)
     if verdict then
       return verdict
     end
@@ -121,7 +160,7 @@ local function ask(self, task, files, measure)
       return verdicts.blank("bad_task", "task", "bad_task", message)
     end
   end
-  return verdicts.blank("void", "task", "judge_lost")
+  return lost == TRIES and ask_alone(self, body) or verdicts.blank("void", "task", "judge_lost")
 end
 
 --- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked

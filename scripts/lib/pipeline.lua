@@ -288,7 +288,7 @@ function Run:tasks(split)
   local list = {}
   for _, row in ipairs(assert(self.store:list("tasks", { where = { split = split, status = "kept" } }))) do
     list[#list + 1] = { id = row.id, name = row.name, source = row.source, graph = row.graph, family = row.family,
-      timed = row.timed }
+      timed = row.timed, compile_cache = row.compile_cache }
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   return list

@@ -54,6 +54,15 @@ function models.open(run, folder)
   return actor
 end
 
+--- A trainer beside the run's own, for a model that only scores.
+---@async
+---@param run table
+---@param folder string
+---@return khost.Trainer
+function models.apart(run, folder)
+  return assert(trainer.open(options_of(run, run:path(folder))))
+end
+
 --- Gives up the run's open trainer and the policies that draw with it, so that their memory is free.
 ---@param run table
 function models.close(run)

@@ -108,8 +108,7 @@ class Confinement:
                 self.confine()
                 from recorder import record
                 answer = record(TRIAL)
-                # Nothing is returned, which a recorder refuses in its own words at the very end.
-                if "returns NoneType" in str(answer):
+                if "launches" in answer:
                     os._exit(0)
                 print(answer, file=sys.stderr, flush=True)
             except BaseException:
