@@ -40,6 +40,9 @@ class Accelerator {
   virtual ~Accelerator() = default;
 
   virtual std::string name() const = 0;  // of the card
+  // Bounds what this process's tensors hold of the card's memory, cached blocks included; `share` is above 0 and at
+  // most 1. Beyond it cached blocks are freed, and an allocation that still does not fit throws.
+  virtual void limit_memory(double share) = 0;
   // Waits until everything queued on the device is done.
   virtual void finish() = 0;
 

@@ -77,9 +77,16 @@ Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
   if (spec.device != "cpu" && spec.device != "cuda") {
     return bad("trainer: unknown device '" + spec.device + "', expected cpu or cuda");
   }
+  if (!(spec.memory_share > 0) || spec.memory_share > 1) {
+    return bad("trainer: memory_share is " + std::to_string(spec.memory_share) + ", expected above 0 and at most 1");
+  }
   if (spec.device == "cuda") {
-    if (const Result<Accelerator*> opened = open_accelerator(); !opened) {
+    const Result<Accelerator*> opened = open_accelerator();
+    if (!opened) {
       return opened.failure();
+    }
+    if (spec.memory_share < 1) {
+      opened.value()->limit_memory(spec.memory_share);
     }
   }
   if (spec.model.empty() == !spec.config.has_value()) {

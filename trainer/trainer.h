@@ -38,6 +38,7 @@ struct TrainerSpec {
   std::string lease_path;      // taken shared around every micro-batch and every step of the engine
   std::string dtype = "fp32";  // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
   std::string device = "cpu";  // cpu | cuda
+  double memory_share = 1;     // of a card's memory, of all trainers of this process together
   bool recompute = false;      // layers again in the backward pass: less memory, a third more time
 };
 

@@ -329,6 +329,7 @@ Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& de
   spec.lease_path = table.lease.value_or(default_lease);
   spec.dtype = table.dtype;
   spec.recompute = table.recompute;
+  spec.memory_share = table.memory_share;
   spec.device = table.device;
   spec.engine.dtype = table.sampler_dtype;
   return trainer::Trainer::open(spec);

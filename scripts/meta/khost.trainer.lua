@@ -62,6 +62,7 @@ local Tokenizer = {}
 ---@field dtype? "fp32"|"bf16"          of computation, fp32; weights and moments are kept in fp32 beside
 ---@field sampler_dtype? "fp32"|"bf16"  of generation, as dtype; "bf16" beside fp32 training shows their mismatch
 ---@field device? "cpu"|"cuda"  where weights are kept and all tensor work is done, "cpu"; "cuda" is the first visible card
+---@field memory_share? number  of a card's memory that the process's tensors may hold, cached blocks included; 1
 ---@field recompute? boolean   compute layers again in the backward pass: less memory, more time
 ---@field lease? string        device lease taken shared around each piece of work; the host's when absent, "" for none
 
