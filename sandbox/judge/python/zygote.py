@@ -222,7 +222,10 @@ def main():
         from candidate_turns import warm_up
         warm_up()
         ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
-    confinement = None
+    confinement = folders = None
+    if "--empties" in sys.argv:
+        from confinement import Folders
+        folders = Folders()
     if "--confine" in sys.argv:
         from confinement import Confinement
         library = sys.argv[sys.argv.index("--confine") + 1]
@@ -243,8 +246,8 @@ def main():
             compiler_wanted = False
         try:
             while (ended := os.waitpid(-1, os.WNOHANG)[0]):
-                if confinement:
-                    confinement.ended(ended)
+                if folders:
+                    folders.ended(ended)
         except ChildProcessError:
             pass
         try:
@@ -261,8 +264,8 @@ def main():
                 child(socket.socket(fileno=fds[0]), confinement)
             finally:
                 os._exit(1)
-        if confinement:
-            confinement.began(pid)
+        if folders:
+            folders.began(pid)
         os.close(fds[0])
 
 
