@@ -230,6 +230,8 @@ def main():
         from confinement import Confinement
         library = sys.argv[sys.argv.index("--confine") + 1]
         confinement = Confinement(library, with_extensions="--extensions" in sys.argv)
+    if folders:
+        folders.ended(None)  # what the imports left there
     signal.alarm(0)
     if "--quiet" in sys.argv:
         # What is written before tells the judge why this process did not come up. No child may write there.
