@@ -20,6 +20,7 @@ local sched = require "khost.sched"
 local script = require "policies.script"
 local tables = require "evaluation.table"
 local tools = require "agent.tools"
+local prices = require "policies.endpoint.usage"
 local verdicts = require "judge.verdict"
 local workspace = require "suites.workspace"
 
@@ -29,7 +30,7 @@ local OPTIONS = {
   { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
   { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
   { name = "--price", kind = "text",
-    help = "of an endpoint: IN,OUT for a million tokens each; gives the cost of a task" },
+    help = "of an endpoint: IN,OUT or IN,OUT,CACHED for a million tokens, or a JSON file; gives the cost of a task" },
   { name = "--minutes", kind = "number", default = 30, help = "of a trajectory of an endpoint" },
   { name = "--solutions", kind = "list",
     help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
@@ -49,7 +50,7 @@ local function load_suite(run, options)
   for index, text in ipairs(options.level) do
     levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
   end
-  local suite, message = load.suite(options.suite, { levels = levels })
+  local suite, message = load.suite(options.suite, { levels = levels, target = run.config.machine.target })
   if not suite then
     args.misuse("--suite " .. message)
   end
@@ -80,11 +81,8 @@ local function prices_of(text)
   if not text then
     return nil
   end
-  local input, output = text:match("^([%d%.]+),([%d%.]+)$")
-  if not tonumber(input) or not tonumber(output) then
-    args.misuse(("--price %s: IN,OUT expected, as in 3,15"):format(text))
-  end
-  return { input = tonumber(input), output = tonumber(output) }
+  local given, message = prices.parse_prices(text)
+  return given or args.misuse("--price " .. message)
 end
 
 local function policy_of(run, spec, options)

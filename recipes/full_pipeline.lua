@@ -8,8 +8,10 @@ local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local log = require "khost.log"
+local page = require "report.page"
 local pipeline = require "lib.pipeline"
 local plan = require "lib.plan"
+local store = require "khost.store"
 
 local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",
   "evaluate", "report" }
@@ -39,6 +41,10 @@ local function run(list)
   execute(this)
   local folder = this.folder
   this:close("done")
+  -- The page that the last stage wrote shows a run that is not finished yet.
+  local finished = assert(store.open(folder, { read_only = true }))
+  assert(page.write(folder .. "/report.html", { finished }))
+  finished:close()
   fs.eprint(("khost: %s\nkhost: page %s/report.html\n"):format(folder, folder))
   return 0
 end

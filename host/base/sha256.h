@@ -8,7 +8,4 @@ namespace khost {
 
 std::string sha256_hex(std::string_view bytes);
 
-// The same without the processor's instructions for it.
-std::string sha256_hex_portable(std::string_view bytes);
-
 }  // namespace khost

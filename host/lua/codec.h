@@ -216,8 +216,8 @@ struct Codec<S> {
   }
 
  private:
-  template <class M>
-  static void read(lua_State* L, int i, S& value, const Field<S, M>& f) {
+  template <class Base, class M>  // a record's fields may be those of its base
+  static void read(lua_State* L, int i, S& value, const Field<Base, M>& f) {
     lua_getfield(L, i, f.name);
     if (!lua_isnil(L, -1)) {
       try {

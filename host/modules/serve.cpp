@@ -90,8 +90,8 @@ int port(std::shared_ptr<Listener> listener) {
 
 void take(Resume<std::shared_ptr<Exchange>> done, std::shared_ptr<Listener> listener) {
   const auto held = slot(done);
-  const uint64_t number = listener->take(
-      [held](Result<std::shared_ptr<Exchange>> exchange) { settle(held, std::move(exchange)); });
+  const uint64_t number =
+      listener->take([held](Result<std::shared_ptr<Exchange>> exchange) { settle(held, std::move(exchange)); });
   if (*held) {
     done.on_cancel([held, number, weak = std::weak_ptr(listener)] {
       held->reset();
@@ -128,7 +128,7 @@ void body(Resume<std::string> done, std::shared_ptr<Exchange> exchange, double m
   serve::Session& session = session_of(*exchange, "body");
   const auto held = slot(done);
   session.read_body(static_cast<size_t>(most_bytes),
-                                [held](Result<std::string> text) { settle(held, std::move(text)); });
+                    [held](Result<std::string> text) { settle(held, std::move(text)); });
   if (*held) {
     done.on_cancel([held, connection = exchange->session()] {
       held->reset();

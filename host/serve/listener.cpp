@@ -14,7 +14,8 @@ constexpr auto kPause = std::chrono::milliseconds(100);  // after an accept that
 
 Exchange::~Exchange() {
   if (session_) {
-    answer({500, {{"content-type", "application/json"}},
+    answer({500,
+            {{"content-type", "application/json"}},
             "{\"error\":{\"code\":\"host\",\"message\":\"the service gave no answer\"}}\n"},
            [](bool) {});
   }

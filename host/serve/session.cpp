@@ -148,9 +148,9 @@ void Session::refuse(int status, const std::string& message) {
 void Session::read_body(size_t most_bytes, Text done) {
   const auto length = parser_->content_length();
   if (length && *length > most_bytes) {
-    done(Failure{"the body has " + std::to_string(*length) + " bytes, at most " + std::to_string(most_bytes) +
-                     " are read",
-                 "limit"});
+    done(Failure{
+        "the body has " + std::to_string(*length) + " bytes, at most " + std::to_string(most_bytes) + " are read",
+        "limit"});
     return;
   }
   parser_->body_limit(most_bytes);

@@ -91,11 +91,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Head head_;
   Text body_done_;
   Done answer_done_;
-  std::string rest_;        // of what the peer sent and nobody reads
-  size_t discarded_ = 0;    // bytes of it
-  unsigned deadline_ = 0;   // the number of the deadline that counts
+  std::string rest_;       // of what the peer sent and nobody reads
+  size_t discarded_ = 0;   // bytes of it
+  unsigned deadline_ = 0;  // the number of the deadline that counts
   bool timed_out_ = false;
-  bool in_work_ = false;    // from a header to its answer
+  bool in_work_ = false;  // from a header to its answer
   bool retired_ = false;
   bool closed_ = false;
 };

@@ -20,9 +20,10 @@ function stage.execute(run)
   local fixed = models.policy(run, actor, "agentic", { fixed = true })
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = c.turns,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr })
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr,
+    reference = run:need("rft").actor })
   critic:close()
-  local base_reward = run:need("base").validation_reward
+  local base_reward = run:need("supervised").validation_reward
   local chosen = validate.chosen(curve, base_reward)
   local collapse = validate.collapse(curve, base_reward)
   local folder = models.keep(run, stage.name, "actor", actor)

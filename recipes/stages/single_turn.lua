@@ -19,7 +19,7 @@ function stage.execute(run)
   local fixed = models.policy(run, actor, "single-turn", { fixed = true })
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, reference = begin.actor })
   critic:close()
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
     collapse = validate.collapse(curve, begin.validation_reward),

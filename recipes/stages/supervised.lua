@@ -36,10 +36,10 @@ local function verified(run, c)
   bar:finish()
   local list = {}
   for index, answer in ipairs(answers) do
-    local seen = answer.verdict or {}
+    local seen = answer.verdict
     list[index] = { task = { id = answer.task.id, source = answer.task.source, graph = answer.task.graph,
       family = answer.task.family }, variant = answer.variant, code = answer.code, correct = answer.correct,
-      verdict = { status = seen.status or "void", reason = seen.reason or "", detail = seen.detail } }
+      verdict = { status = seen.status, reason = seen.reason, detail = seen.detail } }
   end
   assert(run.store:put("state", "supervised answers", list))
   return list

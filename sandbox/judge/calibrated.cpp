@@ -19,20 +19,42 @@ double number_in(const Json& entry, const char* key) {
   return value >= 0 && std::isfinite(value) ? value : -1;
 }
 
-Status read_bounds(const Json& entry, Tolerance& tolerance) {
-  const auto bounds = entry.find("bounds");
-  if (bounds == entry.end() || !bounds->is_array() || bounds->size() != kOctaves) {
+Status read_table(const Json& table, double (&rows)[kOctaves]) {
+  if (!table.is_array() || table.size() != kOctaves) {
     return bad("the bounds of an output are no table of 256 numbers");
   }
   for (int i = 0; i < kOctaves; i++) {
-    const Json& value = (*bounds)[static_cast<std::size_t>(i)];
+    const Json& value = table[static_cast<std::size_t>(i)];
     const double bound = value.is_number() ? value.get<double>() : -1;
     if (!(bound >= 0) || !std::isfinite(bound)) {
       return bad("a bound of an output is no number of at least 0");
     }
-    tolerance.bounds[i] = bound;
+    rows[i] = bound;
   }
   return ok();
+}
+
+// What rows the tables have, and the tables.
+Status read_tables(const Json& entry, Tolerance& tolerance) {
+  const auto by = entry.find("by"), first = entry.find("first"), step = entry.find("step");
+  if (by == entry.end() || (*by != "octave" && *by != "element")) {
+    return bad("the rows of an output's table are by octave or by element");
+  }
+  if (first == entry.end() || step == entry.end() || !first->is_number_integer() || !step->is_number_integer() ||
+      first->get<int>() < -2000 || first->get<int>() > 2000 || step->get<int>() < 1 || step->get<int>() > 16) {
+    return bad("the rows of an output's table have no exponents: first is within 2000 of 0, step from 1 to 16");
+  }
+  tolerance.row = *by == "element" ? Tolerance::Row::element : Tolerance::Row::octave;
+  tolerance.first = first->get<int>();
+  tolerance.step = step->get<int>();
+  tolerance.typical_share = number_in(entry, "typical_share");
+  if (tolerance.typical_share < 0 || tolerance.typical_share > 1) {
+    return bad("the share of an output's elements that may be untypical is no number from 0 to 1");
+  }
+  if (Status read = read_table(entry.value("bounds", Json()), tolerance.bounds); !read) {
+    return read;
+  }
+  return tolerance.typical_share < 1 ? read_table(entry.value("typical", Json()), tolerance.typical) : ok();
 }
 
 Result<Tolerance> read_tolerance(const Json& entry) {
@@ -45,15 +67,22 @@ Result<Tolerance> read_tolerance(const Json& entry) {
   if (!(tolerance.share >= 0 && tolerance.share < 1)) {
     return bad("the share of an output's elements that may lie beyond their bounds is no number from 0 to 1");
   }
+  if (const auto cap = entry.find("cap"); cap == entry.end() || !cap->is_null()) {
+    tolerance.cap = number_in(entry, "cap");
+    if (tolerance.cap < 0) {
+      return bad("how far an output's elements may lie beyond their bounds is neither null nor a number of at least 0");
+    }
+  }
   if (rule == "exact") {
     return tolerance;
   }
   tolerance.rule = Tolerance::Rule::table;
   tolerance.ulps = number_in(entry, "ulps");
-  if (rule != "table" || tolerance.ulps < 0) {
-    return bad("the rule of an output is exact or table, not '" + rule + "', and a table has ulps");
+  tolerance.rtol = number_in(entry, "rtol");
+  if (rule != "table" || tolerance.ulps < 0 || tolerance.rtol < 0) {
+    return bad("the rule of an output is exact or table, not '" + rule + "', and a table has ulps and rtol");
   }
-  const Status read = read_bounds(entry, tolerance);
+  const Status read = read_tables(entry, tolerance);
   return read ? Result<Tolerance>(tolerance) : read.failure();
 }
 
@@ -87,7 +116,7 @@ Json summary(const Json& entries, const sandbox::Manifest& outputs) {
   Json result = Json::array();
   for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
     Json one = {{"output", outputs.tensors[i].path}};
-    for (const char* key : {"rule", "ulps", "k", "precision", "share"}) {
+    for (const char* key : {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share"}) {
       if (entries[i].contains(key)) {
         one[key] = entries[i][key];
       }

@@ -1,5 +1,6 @@
 #include "sandbox/judge/compare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -61,47 +62,74 @@ void each(const TensorLeaf& leaf, F body) {
   }
 }
 
-// Counts a wrong element; the place of the first few is worked out later, from the flat index.
+// Counts elements by where they stand; the place of the first few is worked out later, from the flat index.
 struct Wrong {
-  Mismatch result;
-  std::vector<std::int64_t> flats;
+  // A few elements of one kind. Of untypical ones only those are wanted that are told of.
+  struct Kind {
+    std::int64_t count = 0;
+    double largest = 0;
+    std::vector<std::int64_t> flats;
+    std::vector<Mismatch::Example> examples;
 
-  void add(std::int64_t flat, double got, double expected) {
-    if (result.count++ < kExamples) {
-      flats.push_back(flat);
-      result.examples.push_back({{}, got, expected, 0});
+    void add(std::int64_t flat, double got, double expected) {
+      if (count++ < kExamples) {
+        flats.push_back(flat);
+        examples.push_back({{}, got, expected, 0});
+      }
+      const double difference = std::abs(got - expected);
+      if (!(difference <= largest)) {
+        largest = difference;
+      }
     }
-    const double difference = std::abs(got - expected);
-    if (!(difference <= result.largest)) {
-      result.largest = difference;
+  };
+  Kind wrong, out, untypical;  // `out` are counted as wrong, too
+
+  void add(Standing standing, std::int64_t flat, double got, double expected) {
+    if (standing == Standing::right) {
+      return;
+    }
+    untypical.add(flat, got, expected);
+    if (standing != Standing::untypical) {
+      wrong.add(flat, got, expected);
+    }
+    if (standing == Standing::out) {
+      out.add(flat, got, expected);
     }
   }
 
   std::optional<Mismatch> finish(const TensorLeaf& leaf, const Tolerance& tolerance) {
-    result.total = leaf.count();
-    result.beyond = tolerance.beyond(result.total);
-    if (result.count <= result.beyond) {
+    const Reproach reproach = reproach_of(tolerance, leaf.count(), {wrong.count, out.count, untypical.count});
+    if (reproach == Reproach::none) {
       return std::nullopt;
     }
+    Kind& told = reproach == Reproach::wrong ? wrong : reproach == Reproach::out ? out : untypical;
+    Mismatch result = mismatch_of(tolerance, leaf.count(), reproach, told.count);
+    result.largest = told.largest;
+    result.examples = std::move(told.examples);
     const std::optional<Format> format = format_of(leaf.dtype);
-    for (std::size_t i = 0; i < flats.size(); i++) {
+    for (std::size_t i = 0; i < told.flats.size(); i++) {
       Mismatch::Example& example = result.examples[i];
-      example.at = position_of(leaf.size, flats[i]);
-      example.allowed = format ? allowed(tolerance, example.expected, *format) : 0;
+      example.at = position_of(leaf.size, told.flats[i]);
+      example.allowed = allowed_by(tolerance, reproach, example.expected, format, told.flats[i]);
     }
-    return std::move(result);
+    return result;
   }
 };
 
-// What is allowed in each octave, where it depends on nothing else: under the rules exact and table, of formats that
-// have no more exponents than float32. Nearly all elements are decided by one look into it; what it does not accept is
-// asked of accepts(), which knows infinities.
+// What is right and typical in each octave, where it depends on nothing else: under the rules exact and table with rows
+// as float32 has exponents, of formats that have no more of them. Nearly all elements are decided by one look into it;
+// what it does not accept is asked of standing(), which knows the rest of the rule.
 class Limits {
  public:
   Limits(const Tolerance& tolerance, Format format)
-      : usable_(tolerance.rule != Tolerance::Rule::flat && format != Format::f64) {
+      : usable_(tolerance.rule != Tolerance::Rule::flat && tolerance.row == Tolerance::Row::octave &&
+                tolerance.first == -127 && tolerance.step == 1 && format != Format::f64) {
     for (int i = 0; i < kOctaves - 1 && usable_; i++) {
-      limits_[i] = allowed(tolerance, i == 0 ? 0 : std::ldexp(1.0, i - 127), format);
+      const double expected = i == 0 ? 0 : std::ldexp(1.0, i - 127);
+      limits_[i] = allowed(tolerance, expected, format);
+      if (tolerance.typical_share < 1) {
+        limits_[i] = std::min(limits_[i], tolerance.ulps * ulp(expected, format) + tolerance.typical[i]);
+      }
     }
     limits_[kOctaves - 1] = -1;
   }
@@ -123,11 +151,6 @@ std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g
                                        const std::byte* e, const Tolerance& tolerance) {
   Wrong wrong;
   const Limits limits(tolerance, Kind::format);
-  const auto look = [&](std::int64_t flat, double a, double b) {
-    if (!accepts(tolerance, a, b, Kind::format)) {
-      wrong.add(flat, a, b);
-    }
-  };
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const auto a = Kind::get(g + offset * Kind::size);
     const auto b = Kind::get(e + (expected.offset + flat) * Kind::size);
@@ -136,7 +159,7 @@ std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g
         return;
       }
     }
-    look(flat, a, b);
+    wrong.add(standing(tolerance, a, b, Kind::format, flat), flat, a, b);
   });
   return wrong.finish(got, tolerance);
 }
@@ -149,7 +172,8 @@ std::optional<Mismatch> compare_bytes(const TensorLeaf& got, const std::byte* g,
     const std::byte* a = g + static_cast<std::size_t>(offset) * size;
     const std::byte* b = e + static_cast<std::size_t>(expected.offset + flat) * size;
     if (std::memcmp(a, b, size) != 0) {
-      wrong.add(flat, number_of(got.dtype, a), number_of(got.dtype, b));
+      const double mine = number_of(got.dtype, a), theirs = number_of(got.dtype, b);
+      wrong.add(differing(tolerance, mine, theirs), flat, mine, theirs);
     }
   });
   return wrong.finish(got, tolerance);

@@ -31,13 +31,50 @@ void write_example(std::ostream& out, const std::string& output, const Mismatch:
 }
 
 void write_count(std::ostream& out, const Mismatch& mismatch) {
-  out << mismatch.count << " of " << mismatch.total << " elements are wrong";
+  out << mismatch.count << " of " << mismatch.total << " elements are "
+      << (mismatch.reproach == Reproach::out         ? "farther off than a jump of the reference's"
+          : mismatch.reproach == Reproach::untypical ? "less exact than is typical of the reference"
+                                                     : "wrong");
   if (mismatch.beyond > 0) {
     out << ", where " << mismatch.beyond << " may be";
   }
 }
 
 }  // namespace
+
+Reproach reproach_of(const Tolerance& tolerance, std::int64_t elements, const Found& counts) {
+  if (counts.wrong > tolerance.beyond(elements)) {
+    return Reproach::wrong;
+  }
+  if (counts.out > 0) {
+    return Reproach::out;
+  }
+  return counts.untypical > tolerance.untypical(elements) ? Reproach::untypical : Reproach::none;
+}
+
+Mismatch mismatch_of(const Tolerance& tolerance, std::int64_t elements, Reproach reproach, std::int64_t count) {
+  Mismatch result;
+  result.reproach = reproach;
+  result.count = count;
+  result.total = elements;
+  result.beyond = reproach == Reproach::wrong       ? tolerance.beyond(elements)
+                  : reproach == Reproach::untypical ? tolerance.untypical(elements)
+                                                    : 0;
+  return result;
+}
+
+double allowed_by(const Tolerance& tolerance, Reproach reproach, double expected, std::optional<Format> format,
+                  std::int64_t flat) {
+  if (reproach == Reproach::out) {
+    return tolerance.cap;
+  }
+  if (!format) {
+    return 0;
+  }
+  return reproach == Reproach::untypical
+             ? tolerance.ulps * ulp(expected, *format) + tolerance.typical[row_of(tolerance, expected, flat)]
+             : allowed(tolerance, expected, *format, flat);
+}
 
 std::string Mismatch::text() const {
   std::ostringstream out;

@@ -1,13 +1,16 @@
 // How far an element of an output may be from what the reference returned: the one rule of host and device.
 //
 //   exact   got == expected
-//   table   |got - expected| <= ulps * ulp(expected) + bounds[b], with ulp(expected) the distance of neighbouring
-//   numbers of
-//           the output's dtype at |expected| and b the biased exponent (0 to 255) of |expected| rounded to float32;
-//           what lies
-//           beyond float32's range has the bound of its last octave. The table is measured for each task
-//           (docs/tolerance.md), so that an element is never judged by what elements of other sizes need.
+//   table   |got - expected| <= ulps * ulp(expected) + rtol * |expected| + bounds[b], with ulp(expected) the distance of
+//           neighbouring numbers of the output's dtype at |expected| and b the row of the element: that of the binary
+//           exponent of |expected| (octave), or, of small outputs whose elements measure different things, the element's
+//           flat index. The table is measured for each task (docs/tolerance.md), so that an element is never judged by
+//           what elements of other sizes need.
 //   flat    |got - expected| <= atol + rtol * |expected|: the classes `paper` and `strict`, for published comparisons
+//
+// Of an output's elements a share may lie beyond their bounds, where the reference itself does not decide them, but never
+// farther off than the cap. And only a share of them may lie beyond the second table, `typical`, which holds what half of
+// the elements of an octave keep to.
 //
 // An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right
 // under none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
@@ -16,6 +19,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #ifdef __CUDACC__
 #define KHOST_HOST_DEVICE __host__ __device__
@@ -30,13 +34,23 @@ inline constexpr int kOctaves = 256;
 // Of floating-point numbers; integers and booleans are compared by their bytes.
 enum class Format : int { f32, f64, f16, bf16 };
 
+// Where an element stands. `untypical`: right, but beyond the second table; `beyond`: wrong, unless a share excuses it;
+// `out`: wrong whatever the share is.
+enum class Standing : int { right, untypical, beyond, out };
+
 struct Tolerance {
   enum class Rule : int { exact, table, flat };
+  enum class Row : int { octave, element };
   Rule rule = Rule::exact;
+  Row row = Row::octave;
+  int first = -127, step = 1;  // the exponent of row 0, and exponents a row
   double ulps = 0;
   double atol = 0, rtol = 0;
-  double share = 0;              // of an output's elements that may lie beyond
-  double bounds[kOctaves] = {};  // float64 outputs have bounds below what float32 holds
+  double share = 0;                                      // of an output's elements that may lie beyond ...
+  double cap = std::numeric_limits<double>::infinity();  // ... by at most this difference
+  double typical_share = 1;                              // of them that may lie beyond `typical`; 1: all
+  double bounds[kOctaves] = {};                          // float64 outputs have bounds below what float32 holds
+  double typical[kOctaves] = {};
 
   static Tolerance flat(double atol, double rtol) {
     Tolerance result;
@@ -48,6 +62,10 @@ struct Tolerance {
   // How many of so many elements may lie beyond.
   std::int64_t beyond(std::int64_t elements) const {
     return static_cast<std::int64_t>(std::floor(share * static_cast<double>(elements)));
+  }
+  // How many of so many elements may lie beyond the second table.
+  std::int64_t untypical(std::int64_t elements) const {
+    return static_cast<std::int64_t>(std::floor(typical_share * static_cast<double>(elements)));
   }
 };
 
@@ -67,13 +85,12 @@ KHOST_HOST_DEVICE inline double from_bits(std::uint64_t bits) {
 
 }  // namespace rule
 
-// The row of the table for a finite expected value.
-KHOST_HOST_DEVICE inline int octave(double expected) {
-  const float magnitude = static_cast<float>(fabs(expected));
-  std::uint32_t bits;
-  memcpy(&bits, &magnitude, sizeof bits);
-  const int exponent = static_cast<int>(bits >> 23);
-  return exponent < kOctaves - 1 ? exponent : kOctaves - 2;
+// The row of a table by octaves for a finite expected value: 0 to 254, zeros and all that is smaller than the first row's
+// numbers in row 0.
+KHOST_HOST_DEVICE inline int octave(const Tolerance& tolerance, double expected) {
+  const int exponent = static_cast<int>(rule::bits_of(expected) >> 52 & 0x7ff) - 1023;
+  const int row = exponent < tolerance.first ? 0 : (exponent - tolerance.first) / tolerance.step;
+  return row < kOctaves - 1 ? row : kOctaves - 2;
 }
 
 // The distance from |expected|, finite, to the next larger number of the format (the last step below an infinity); near
@@ -87,26 +104,53 @@ KHOST_HOST_DEVICE inline double ulp(double expected, Format format) {
                        : rule::from_bits(std::uint64_t{1} << (step + 1074));
 }
 
+// The row of an element with this flat index.
+KHOST_HOST_DEVICE inline int row_of(const Tolerance& tolerance, double expected, std::int64_t flat) {
+  if (tolerance.row == Tolerance::Row::octave) {
+    return octave(tolerance, expected);
+  }
+  return static_cast<int>(flat < kOctaves ? flat : kOctaves - 1);
+}
+
 // The largest difference that is still right, for a finite expected value.
-KHOST_HOST_DEVICE inline double allowed(const Tolerance& tolerance, double expected, Format format) {
+KHOST_HOST_DEVICE inline double allowed(const Tolerance& tolerance, double expected, Format format,
+                                        std::int64_t flat = 0) {
   switch (tolerance.rule) {
     case Tolerance::Rule::exact:
       return 0;
     case Tolerance::Rule::table:
-      return tolerance.ulps * ulp(expected, format) + tolerance.bounds[octave(expected)];
+      return tolerance.ulps * ulp(expected, format) + tolerance.rtol * fabs(expected) +
+             tolerance.bounds[row_of(tolerance, expected, flat)];
     case Tolerance::Rule::flat:
       return tolerance.atol + tolerance.rtol * fabs(expected);
   }
   return 0;
 }
 
-KHOST_HOST_DEVICE inline bool accepts(const Tolerance& tolerance, double got, double expected, Format format) {
+// What becomes of a difference that is not right. That of NaN is none, and is never excused.
+KHOST_HOST_DEVICE inline Standing excused(const Tolerance& tolerance, double difference) {
+  return difference <= tolerance.cap ? Standing::beyond : Standing::out;
+}
+
+KHOST_HOST_DEVICE inline Standing standing(const Tolerance& tolerance, double got, double expected, Format format,
+                                           std::int64_t flat = 0) {
   if (got == expected) {
-    return true;
+    return Standing::right;
   }
   // Every comparison with NaN fails, and the difference of an infinity is no finite number.
   const double difference = fabs(got - expected);
-  return difference <= 1.7976931348623157e308 && difference <= allowed(tolerance, expected, format);
+  if (!(difference <= 1.7976931348623157e308 && difference <= allowed(tolerance, expected, format, flat))) {
+    return excused(tolerance, difference);
+  }
+  const bool typical =
+      tolerance.typical_share >= 1 ||
+      difference <= tolerance.ulps * ulp(expected, format) + tolerance.typical[row_of(tolerance, expected, flat)];
+  return typical ? Standing::right : Standing::untypical;
+}
+
+// Of integers and booleans, which are compared by their bytes: what becomes of two that differ.
+KHOST_HOST_DEVICE inline Standing differing(const Tolerance& tolerance, double got, double expected) {
+  return excused(tolerance, fabs(got - expected));
 }
 
 // Of elements drawn at random of which so many are expected to be wrong, at most as many as this may be: eight standard

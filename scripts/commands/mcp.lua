@@ -13,7 +13,7 @@ local OPTIONS = {
   { name = "--target", kind = "text", help = "cpu or cuda (else machine.target of khost.toml)" },
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
-local ABOUT = { name = "mcp", summary = "the judge as tools of a coding agent, by the Model Context Protocol", notes = [[
+local ABOUT = { name = "mcp", summary = "the judge as tools of coding agents (Model Context Protocol)", notes = [[
 speaks JSON-RPC on standard input and output until the input ends; docs/serve.md says how agents start it.
 exit codes: 0 the input ended; 1 a line was longer than 4 MiB; 2 misuse]] }
 

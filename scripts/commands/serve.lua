@@ -37,13 +37,15 @@ local function is_loopback(address)
   return address:find("^127%.") ~= nil or address == "::1"
 end
 
+-- An address as a URL or a Host header has it.
+local function url_host(address)
+  return address:find(":", 1, true) and ("[%s]"):format(address) or address
+end
+
 local function settings_of(options)
   local machine, problem = config.load { set = options.set }
   if not machine then args.misuse(problem) end
   local settings = config.plain(machine)
-  if config.get(machine, "machine.isolation") == "none" then
-    args.misuse("isolation = \"none\": a service judges strangers' programs and needs jails; remove the key")
-  end
   settings.machine.target = options.target or settings.machine.target
   candidate.check_target(settings.machine.target)
   return settings
@@ -76,10 +78,13 @@ local function app_of(options, settings)
   if not rewards then args.misuse("--reward " .. problem) end
   local judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target })
   if not judge then args.misuse(why) end
+  -- A service goes by its own address too.
+  local names = { url_host(options.address) }
+  for _, name in ipairs(options.name) do names[#names + 1] = name end
   local slots = options.jobs or settings.judge.jobs
   if slots == 0 then slots = require("khost.machine").facts().cores or 1 end
   return app.new { judge = judge, clients = clients_of(options), tasks = loaded, schemes = rewards,
-    target = settings.machine.target, hosts = gate.hosts(options.name), slots = math.max(1, slots),
+    target = settings.machine.target, hosts = gate.hosts(names), slots = math.max(1, slots),
     capacity = options.waiting, artefacts = app.artefacts() }, judge
 end
 
@@ -92,8 +97,7 @@ local function run(list)
   local listener, message = serve.listen { address = options.address, port = options.port,
     connections = options.connections }
   if not listener then args.misuse(message) end
-  local address = options.address:find(":", 1, true) and ("[%s]"):format(options.address) or options.address
-  log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(address, listener:port(),
+  log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
     settings.machine.target, service.options.tasks.count,
     service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
       or "no tokens, loopback alone"))

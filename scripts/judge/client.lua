@@ -7,6 +7,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
+local machine = require "khost.machine"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
@@ -25,6 +26,14 @@ local JUDGED = { evaluate = true, verify = true, profile = true }
 ---@field target? "cpu"|"cuda"
 ---@field tolerance? string     "calibrated", "paper" or "strict"
 ---@field threads? integer      of a candidate and its baselines
+
+--- How many requests a judge works on at once, as a number of workers.
+---@param jobs? integer   0: as many as there are cores; [judge] jobs of khost.toml when absent
+---@return integer
+function client.jobs(jobs)
+  jobs = jobs or config.plain(assert(config.load {})).judge.jobs
+  return jobs ~= 0 and jobs or machine.facts().cores or 1
+end
 
 --- Opens a judge.
 ---@param settings table|nil     a merged configuration with [machine], [judge] and [limits]; nil: khost.toml alone

@@ -141,6 +141,29 @@ local function replay(self, stage, done)
   return done
 end
 
+--- Whether a stage must end before its last step, so that what is planned for the stages behind it fits into
+--- plan.minutes; never where the preset has no such limit.
+---@param stage string
+---@return boolean
+function Run:late(stage)
+  local minutes = self.config.plan.minutes or 0
+  if minutes == 0 then
+    return false
+  end
+  local spent, later, behind = sched.now() - (self.stage_began or sched.now()), 0, false
+  for _, name in ipairs(plan.ORDER) do
+    local done = self:result(name)
+    spent = spent + (done and done.seconds or 0)
+    later = later + (behind and not done and plan.stage(self.config, name).seconds or 0)
+    behind = behind or name == stage
+  end
+  local late = spent + later > 60 * minutes
+  if late then
+    log.warn("stage_ends_early", { stage = stage, spent_s = spent, planned_behind_it_s = later, minutes = minutes })
+  end
+  return late
+end
+
 --- Runs a stage unless it is finished.
 ---@async
 ---@param stage {name: string, execute: fun(run: table): table}
@@ -157,6 +180,7 @@ function Run:stage(stage)
   self.store:begin_stage(stage.name)
   self.ledger:begin(self)
   local begin = sched.now()
+  self.stage_began = begin
   local result = stage.execute(self) or {}
   self:written()
   result.seconds = sched.now() - begin
@@ -264,7 +288,7 @@ function Run:tasks(split)
   local list = {}
   for _, row in ipairs(assert(self.store:list("tasks", { where = { split = split, status = "kept" } }))) do
     list[#list + 1] = { id = row.id, name = row.name, source = row.source, graph = row.graph, family = row.family,
-      timed = row.timed }
+      timed = row.timed, compile_cache = row.compile_cache }
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   return list

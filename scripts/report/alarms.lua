@@ -2,7 +2,7 @@
 -- one of them is not to be trusted, so the page says so at its top.
 
 local json = require "khost.json"
-local judge = require "khost.judge"
+local verdicts = require "judge.verdict"
 
 local alarms = {}
 
@@ -10,10 +10,10 @@ local alarms = {}
 local LOOKING_FOR_TASKS = { synthesize = true, filter = true }
 
 local ROWS, REASONS = {}, {}
-for _, row in ipairs(judge.statuses) do
+for _, row in ipairs(verdicts.STATUSES) do
   ROWS[row.word] = row
 end
-for _, row in ipairs(judge.reasons) do
+for _, row in ipairs(verdicts.REASONS) do
   REASONS[row.word] = row
 end
 
@@ -26,9 +26,9 @@ local function has(list, word)
   return false
 end
 
--- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil for
--- a good one.
-local function complaint(row)
+-- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil
+-- for a good one.
+local function complaint(row, filtered)
   local status, reason = ROWS[row.status], REASONS[row.reason]
   if not status then
     return "alarm", ("the judge has no status '%s'"):format(row.status)
@@ -47,7 +47,11 @@ local function complaint(row)
   elseif status.fault == "host" then
     return "alarm", status.sentence .. (reason and (" (%s)"):format(reason.sentence) or "")
   elseif status.fault == "task" and not LOOKING_FOR_TASKS[row.stage] then
-    return "alarm", ("the filter let a task through: %s"):format(reason and reason.sentence or status.sentence)
+    local why = reason and reason.sentence or status.sentence
+    if filtered then
+      return "alarm", "the filter let a task through: " .. why
+    end
+    return "look", why
   elseif row.status == "suspect" then
     return "look", status.sentence
   end
@@ -59,6 +63,8 @@ end
 ---first_step?: integer, last_step?: integer, trajectory?: integer}[]
 function alarms.of(run)
   local list = {}
+  -- A run that judges tasks as they come, such as a suite's, may meet broken ones.
+  local filtered = assert(run:query "SELECT count(*) AS n FROM stages WHERE name = 'filter'")[1].n > 0
   -- The stored table itself: the view `verdicts` derives its flags from the status, so it cannot show a contradiction.
   for _, row in ipairs(assert(run:query [[SELECT coalesce(stage, '') AS stage,
       CASE status WHEN 'policy' THEN 'violation' ELSE coalesce(status, '') END AS status,
@@ -66,7 +72,7 @@ function alarms.of(run)
       coalesce(faster_eager, 0) OR coalesce(faster_compile, 0) AS faster, reward IS NOT NULL AS rewarded,
       count(*) AS count, min(step) AS first_step, max(step) AS last_step, min(trajectory) AS trajectory
       FROM main.verdicts GROUP BY 1, 2, 3, 4, 5, 6, 7]])) do
-    local level, text = complaint(row)
+    local level, text = complaint(row, filtered)
     if level then
       list[#list + 1] = { level = level, stage = row.stage, status = row.status, reason = row.reason, text = text,
         count = row.count, first_step = row.first_step, last_step = row.last_step, trajectory = row.trajectory }

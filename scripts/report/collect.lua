@@ -4,7 +4,7 @@
 local alarms = require "report.alarms"
 local config = require "khost.config"
 local json = require "khost.json"
-local judge = require "khost.judge"
+local verdicts = require "judge.verdict"
 local kernels = require "report.kernels"
 local runs = require "lib.runs"
 local sched = require "khost.sched"
@@ -81,7 +81,7 @@ end
 
 local function statuses()
   local words, meaning = {}, {}
-  for index, row in ipairs(judge.statuses) do
+  for index, row in ipairs(verdicts.STATUSES) do
     words[index] = row.word
     meaning[row.word] = { fault = row.fault, counts = row.counts, sentence = row.sentence }
   end

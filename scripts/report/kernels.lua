@@ -34,13 +34,20 @@ local function cut(text)
   return text:sub(1, MOST_BYTES) .. ("\n[%d bytes more]"):format(#text - MOST_BYTES)
 end
 
--- What the candidate itself wrote: the headers of the templates are the same everywhere.
+-- What the candidate itself wrote: the headers of the templates are the same everywhere. A header that it changed, or
+-- one of an older template, comes last.
 local function own_files(files, headers)
   local own, paths, given = {}, {}, {}
   for path in pairs(files) do
     paths[#paths + 1] = path
   end
-  table.sort(paths)
+  table.sort(paths, function(a, b)
+    local first, second = headers[a] ~= nil, headers[b] ~= nil
+    if first ~= second then
+      return second
+    end
+    return a < b
+  end)
   for _, path in ipairs(paths) do
     if headers[path] and headers[path][files[path]] then
       given[#given + 1] = path

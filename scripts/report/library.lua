@@ -5,6 +5,7 @@
 local cache = require "lib.cache"
 local fs = require "khost.fs"
 local machine = require "khost.machine"
+local sched = require "khost.sched"
 
 local library = {}
 
@@ -73,8 +74,8 @@ function library.text()
   if known then
     return known
   end
-  local place = cache.folder "download-chartjs"
-  fs.remove_tree(place)
+  -- Of its own, since others may fetch at the same time.
+  local place = cache.folder(("download-chartjs-%.0f"):format(sched.now() * 1e9))
   assert(fs.mkdirs(place))
   local text, message = fetch(place)
   fs.remove_tree(place)

@@ -13,8 +13,8 @@ local terminal = require "khost.terminal"
 local page = {}
 
 -- In the order in which they are run.
-local SCRIPTS = { "dom.js", "code.js", "charts.js", "overview.js", "curves.js", "kernels.js", "trajectories.js",
-  "main.js" }
+local SCRIPTS = { "dom.js", "code.js", "charts.js", "overview.js", "curves.js", "kernels.js", "reader.js",
+  "trajectories.js", "main.js" }
 
 --- JSON that may stand in a script element: no "<", so neither "</script>" nor "<!--" can occur in it.
 ---@param value any
@@ -57,9 +57,10 @@ end
 local NO_SCRIPT = "<noscript><p>This page draws its data with a script that it carries; scripts are switched off. "
   .. "<code>khost show RUN</code> prints the same tables.</p></noscript>\n"
 
--- How much of a page's bytes the trajectories of one of several runs may take.
+local TRAJECTORIES = 600e3  -- bytes of a page with several runs
+
 local function budget(runs)
-  return collect.BUDGET / math.max(1, runs / 2)
+  return math.min(collect.BUDGET, TRAJECTORIES / math.max(1, runs))
 end
 
 --- The data of a page of runs.
@@ -97,8 +98,9 @@ function page.html(data, charts)
   return table.concat { '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n',
     '<meta http-equiv="Content-Security-Policy" content="', policy, '">\n',
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n<title>',
-    markup.escape(table.concat(title, ", ")), "</title>\n<style>\n", asset "page.css", "</style></head>\n<body>\n",
-    NO_SCRIPT, '<div id="page"></div>\n<script type="application/json" id="data">', page.json(data), "</script>\n",
+    markup.escape(table.concat(title, ", ")), "</title>\n<style>\n", asset "colours.css", asset "page.css",
+    "</style></head>\n<body>\n", NO_SCRIPT,
+    '<div id="page"></div>\n<script type="application/json" id="data">', page.json(data), "</script>\n",
     table.concat(elements), "</body></html>\n" }
 end
 

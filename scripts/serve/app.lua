@@ -1,5 +1,5 @@
--- The service: takes requests from a listener, lets each route answer, and counts. Every request gets exactly one answer:
--- a route returns it, and whatever a route raises is answered 500 and logged.
+-- The service: takes requests from a listener, lets each route answer, and counts. Every request gets exactly one
+-- answer: a route returns it, and whatever a route raises is answered 500 and logged.
 
 local answers = require "serve.answers"
 local client = require "judge.client"
@@ -65,7 +65,7 @@ local function left_on_disk(self, verdict)
 end
 
 local function charge(self, name, verdict)
-  local amounts = usage.of(verdict)
+  local amounts = usage.of(verdict, self.options.target)
   amounts.disk_mb = left_on_disk(self, verdict)
   self.usage:add(name, amounts)
   self.metrics:add("client_device_seconds_total", { client = name }, amounts.device_s)
@@ -74,8 +74,8 @@ local function charge(self, name, verdict)
   return amounts.device_s + amounts.build_s
 end
 
--- What `work` gives in the client's turn: an answer of the judge with its wall_s. nil, message and code when it never came
--- to that.
+-- What `work` gives in the client's turn: an answer of the judge with its wall_s. nil, message and code when it never
+-- came to that.
 local function in_turn(self, exchange, who, work)
   return self.queue:run(who.name, who.quotas.waiting, function(waited_s)
     self.metrics:observe("queue_wait_seconds", waited_s)
@@ -120,7 +120,8 @@ local function answer_of(self, asked, who, scheme, verdict, form)
     return as_number(reward, verdict, why)
   end
   local void = verdicts.is_void(verdict)
-  return { status = void and 503 or 200, type = JSON, headers = void and { ["retry-after"] = tostring(VOID_RETRY_S) } or {},
+  return { status = void and 503 or 200, type = JSON,
+    headers = void and { ["retry-after"] = tostring(VOID_RETRY_S) } or {},
     body = answers.body({ reward = reward, why = why, parts = reward and parts or nil, scheme = scheme.script,
       script_hash = hash, task = asked.task.hash, verdict = verdict }, who.rights) }
 end
@@ -253,7 +254,8 @@ local function routed(self, exchange)
   local path, query = gate.target(head.target)
   local route = path and ROUTES[path]
   if not route then
-    return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served"), "none"
+    return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served"),
+      "none"
   elseif not route[head.method] then
     local allowed = next(route)
     return refused(gate.refusal(405, "bad_method", ("%s takes %s"):format(path, allowed), { allow = allowed })), path

@@ -43,7 +43,7 @@ local function quotas_of(entry, where)
   local quotas = {}
   for name, default in pairs(QUOTAS) do
     local value = entry[name]
-    if value ~= nil and (type(value) ~= "number" or not (value >= 0)) then
+    if value ~= nil and (type(value) ~= "number" or value ~= value or value < 0) then
       return nil, ("%s.%s: a number of at least 0 expected, got %s"):format(where, name, tostring(value))
     end
     quotas[name] = value or default

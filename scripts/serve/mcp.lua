@@ -1,5 +1,5 @@
--- The Model Context Protocol over lines of JSON-RPC 2.0: initialize, ping, tools/list and tools/call. Calls are worked on
--- at the same time; each gets one response, unless its client cancels it.
+-- The Model Context Protocol over lines of JSON-RPC 2.0: initialize, ping, tools/list and tools/call. Calls are worked
+-- on at the same time; each gets one response, unless its client cancels it.
 
 local json = require "khost.json"
 local log = require "khost.log"

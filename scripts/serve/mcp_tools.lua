@@ -1,6 +1,6 @@
--- The tools of `khost mcp`: what an agent that writes kernels asks. Folders and files are those below the roots that were
--- named at the start. An answer is short; the whole of it lies in a file of the workspace. Nothing in either is of inputs
--- that no agent may see.
+-- The tools of `khost mcp`: what an agent that writes kernels asks. Folders and files are those below the roots that
+-- were named at the start. An answer is short; the whole of it lies in a file of the workspace. Nothing in either is of
+-- inputs that no agent may see.
 
 local answers = require "serve.answers"
 local candidate = require "lib.candidate"
@@ -43,7 +43,8 @@ local function said(fn, ...)
   elseif value == sched.CANCELLED then
     error(value, 0)
   end
-  return nil, (type(value) == "table" and value.message or tostring(value)):gsub("%-%-task ", ""):gsub("%-%-workspace ", "")
+  local message = type(value) == "table" and value.message or tostring(value)
+  return nil, (message:gsub("%-%-task ", ""):gsub("%-%-workspace ", ""))
 end
 
 -- The workspace, its files and its task.
@@ -204,9 +205,10 @@ end
 local DEFINITIONS = {
   { "verify", "Builds the kernels of a workspace and compares their outputs with the task's model, on visible inputs.",
     schema({ workspace = WORKSPACE, task = TASK }, { "workspace" }) },
-  { "profile", "Times the kernels of a workspace beside eager PyTorch and torch.compile, on visible inputs; with kernel "
-    .. "tables on a GPU.", schema({ workspace = WORKSPACE, task = TASK }, { "workspace" }) },
-  { "tune", "Times the kernels with each value of an integer constant that is defined once in kernels/ or model_new.py.",
+  { "profile", "Times the kernels of a workspace beside eager PyTorch and torch.compile, on visible inputs; with "
+    .. "kernel tables on a GPU.", schema({ workspace = WORKSPACE, task = TASK }, { "workspace" }) },
+  { "tune", "Times the kernels with each value of an integer constant that is defined once, in kernels/ or in "
+    .. "model_new.py.",
     schema({ workspace = WORKSPACE, task = TASK, name = { type = "string", description = "the constant's name" },
       values = { type = "array", items = { type = "integer" }, description = "1 to 16 values" } },
       { "workspace", "name", "values" }) },

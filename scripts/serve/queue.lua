@@ -5,6 +5,11 @@ local sched = require "khost.sched"
 
 local queue = {}
 
+-- Results with their number: some of them are nil.
+local function pack(...)
+  return { n = select("#", ...), ... }
+end
+
 local Queue = {}
 Queue.__index = Queue
 
@@ -109,12 +114,7 @@ function Queue:run(name, most, fn)
     error(reason, 0)
   end
   local started = sched.now()
-  local results
-  if ok then
-    results = { pcall(fn, started - begin) }
-  else
-    results = { false, reason }
-  end
+  local results = ok and pack(pcall(fn, started - begin)) or pack(false, reason)
   local cost = results[1] and results[2] or sched.now() - started
   self.cost[name] = self.cost[name] - waiter.charged + cost
   if results[1] then
@@ -125,7 +125,7 @@ function Queue:run(name, most, fn)
   if not results[1] then
     error(results[2], 0)
   end
-  return unpack(results, 3)
+  return unpack(results, 3, results.n)
 end
 
 return queue

@@ -5,7 +5,8 @@
 --    "files": {PATH: TEXT, …}  or  "answer": TEXT with files in fenced blocks,
 --    "scheme"?: NAME, "measure"?: true}
 --
--- Trainers that post {"prompt", "response", "label"} are understood too: the label is the task, the response the answer.
+-- Trainers that post {"prompt", "response", "label"} are understood too: the label is the task, the response the
+-- answer.
 --
 -- POST /v1/feedback:
 --   {"kind": "verify", "profile" or "tune", "task": as above, "files": as above, "name", "values": of "tune"}
@@ -167,7 +168,8 @@ end
 --- Reads the body of POST /v1/feedback.
 ---@param text string
 ---@param options ReadOptions
----@return {kind: string, task: table, files: table<string, string>, name?: any, values?: any}|nil, string? message, string? code
+---@return {kind: string, task: table, files: table<string, string>, name?: any, values?: any}|nil
+---@return string? message, string? code
 function request.feedback(text, options)
   local body, message = object_of(text, FIELDS.feedback)
   if not body then

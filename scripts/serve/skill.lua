@@ -1,5 +1,5 @@
--- Installs khost's skills for an agent, in the layout of Agent Skills: DIR/NAME/SKILL.md, assets/ and references/. Their
--- helper scripts ask a service instead of the host that plays an episode.
+-- Installs khost's skills for an agent, in the layout of Agent Skills: DIR/NAME/SKILL.md, assets/ and references/.
+-- Their helper scripts ask a service instead of the host that plays an episode.
 
 local fs = require "khost.fs"
 local template = require "lib.template"

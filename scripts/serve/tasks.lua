@@ -1,5 +1,5 @@
--- The tasks that a service knows by hash: those of the suites it was started with. A hash is that of the task's text; an
--- id of a suite names a task too where no other suite has it.
+-- The tasks that a service knows by hash: those of the suites it was started with. A hash is that of the task's text;
+-- an id of a suite names a task too where no other suite has it.
 
 local load = require "suites.load"
 

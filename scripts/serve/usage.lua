@@ -19,14 +19,15 @@ end
 
 function Usage:minute() return math.floor(self.now() / 60) end
 
---- What a verdict cost. Device: the seconds with the device held for it alone, and those of its verification where that
---- does not hold the device (target cpu). Build: compiler, recorder, and the preparation of a new task.
----@param verdict table
+--- What a verdict cost. Device: the seconds for which it held the device alone, and on target cpu those of its
+--- verification, which holds a core. Build: compiler, recorder, and the preparation of a new task.
+---@param verdict table   or what an agent is answered
+---@param target "cpu"|"cuda"
 ---@return {device_s: number, build_s: number}
-function usage.of(verdict)
+function usage.of(verdict, target)
   local wall, evidence = verdict.wall_s or {}, verdict.evidence or {}
   local alone = evidence.exclusive_s or 0
-  return { device_s = math.max(alone, (wall.verify or 0) + (wall.time or 0)),
+  return { device_s = alone + (target == "cpu" and wall.verify or 0),
     build_s = (wall.build or 0) + (wall.plan or 0) + (wall.task or 0) }
 end
 

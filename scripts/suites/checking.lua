@@ -12,7 +12,7 @@ local checking = {}
 -- memory_bytes: what a task's process may allocate. most_*: beyond them a task is measured on a smaller batch, and if
 -- none fits is too large. timeout_s: of one stage.
 checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 60, compile = false,
-  jobs = 2, structure_only = false }
+  structure_only = false }
 -- On a GPU a check holds some eight times the budget.
 checking.CUDA = { memory_mb = 8192, budget_mb = 2048, flops = 4e12, elements = 4e9 }
 -- Of tasks that a policy is trained on: what needs more is too slow for two cores, or leaves no room for others on a
@@ -62,8 +62,8 @@ function checking.facts(judge, source, options)
 end
 
 --- A check of a task that is wanted only if its eager time lies within bounds, in the limits of checking.TRAINED. The
---- stage run is cut short far outside of them; a task that seemed too slow or too fast beside others and lies within the
---- bounds after all is asked about again, whole.
+--- stage run is cut short far outside of them; a task that seemed too slow or too fast beside others and lies within
+--- the bounds after all is asked about again, whole.
 ---@param options table        target, stages ("structure" and another one), timeout_s?
 ---@param eager_ms number[]    least and most
 ---@param ask fun(options: table): table   asks for the facts

@@ -142,9 +142,9 @@ local function from_tables(folder, paths, left, read)
 end
 
 -- What `suite pack` and recipes/synthesize.lua write.
-local function from_pack(path, left)
+local function from_pack(path, left, target)
   local tasks, message, code = from_tables(path, { "tasks.jsonl" }, left, reader_of(path))
-  local caches = tasks and require("suites.pack").caches(path)
+  local caches = tasks and require("suites.pack").caches(path, target)
   for _, task in ipairs(caches and tasks or {}) do
     local file = ("%s/%s.b64"):format(caches, task.hash)
     task.compile_cache = fs.exists(file) == "file" and file or nil
@@ -287,8 +287,9 @@ end
 --- The tasks of a suite: a folder, a .jsonl or a .parquet file, or one .py file.
 ---@async
 ---@param path string
----@param options? {levels?: integer[], left_out?: fun(items: {item: string, reason: string}[])}   only tasks of these
----levels; who is told of what is left out, instead of the screen
+---@param options? {levels?: integer[], target?: "cpu"|"cuda", left_out?: fun(items: {item: string, reason: string}[])}
+---  levels: only tasks of these; target: whose compile caches of a pack are wanted, "cpu" when absent; left_out: who is
+---  told of what is left out, instead of the screen
 ---@return SuiteTask[]|nil, string? message, string? code
 function load.suite(path, options)
   local tasks, message, code
@@ -297,7 +298,7 @@ function load.suite(path, options)
   local whole = kind == "file" and fs.absolute(path) or path  -- a file that its user names may be reached by links
   local folder, name = whole:match("^(.*)/[^/]+$") or ".", last_part(whole)
   if kind == "folder" and beneath.kind(path, "tasks.jsonl") == "file" then
-    tasks, message, code = from_pack(path, left)
+    tasks, message, code = from_pack(path, left, options and options.target)
   elseif kind == "folder" then
     tasks, message, code = from_folder(path, left)
   elseif kind == "other" then

@@ -69,7 +69,11 @@ local function name_of(value)
   return type(value) == "number" and (value % 1 == 0 and "%.0f" or "%.17g"):format(value) or nil
 end
 
-local function task_of(record, level)
+--- The task of a record; its id may be missing.
+---@param record table
+---@param level? integer   where the record says none
+---@return SuiteTask|nil, string? message   what it lacks: "has no source: …"
+function records.task(record, level)
   local source, field = first_of(record, SOURCE_FIELDS)
   if type(source) ~= "string" or not source:find("%S") then
     local keys = {}
@@ -116,15 +120,18 @@ local function tell_apart(tasks, place)
     task.name = task.name or task.id
   end
   if again > 0 then
-    log.print(("%s: ids that were given again, which have a number behind them now: %d, the first is '%s'"):format(place,
-      again, first))
+    log.print(("%s: ids that were given again, which have a number behind them now: %d, the first is '%s'"):format(
+      place, again, first))
   end
 end
 
 local ENCODED = { ["\255\254"] = "UTF-16", ["\254\255"] = "UTF-16" }
 
--- The records of a text with their places: lines, or the items of one JSON list.
-local function records_of(part)
+--- The records of a text with their places: lines, or the items of one JSON list. A line that is no object has a place
+--- and no record.
+---@param part {text: string, name: string, unit?: string}
+---@return {record: table|nil, place: string}[]|nil, string? message
+function records.list(part)
   local text, unit = part.text, part.unit or "line"
   if ENCODED[text:sub(1, 2)] then
     return nil, ("%s is in %s: save it as UTF-8"):format(part.name, ENCODED[text:sub(1, 2)])
@@ -134,7 +141,8 @@ local function records_of(part)
   local whole = text:find("^%s*%[") and decoded(text)
   if whole then
     for number, record in ipairs(whole) do
-      list[number] = { record = type(record) == "table" and record, place = ("%s item %d"):format(part.name, number) }
+      list[number] = { record = type(record) == "table" and record or nil,
+        place = ("%s item %d"):format(part.name, number) }
     end
     return list
   end
@@ -157,7 +165,7 @@ function records.read(texts, left)
   local tasks, names, first = {}, {}, nil
   for _, part in ipairs(texts) do
     names[#names + 1] = part.name
-    local list, problem = records_of(part)
+    local list, problem = records.list(part)
     if not list then
       return nil, problem, "bad_input"
     end
@@ -165,7 +173,7 @@ function records.read(texts, left)
       if not one.record then
         return nil, one.place .. " is no JSON object", "bad_input"
       end
-      local task, message = task_of(one.record, part.level)
+      local task, message = records.task(one.record, part.level)
       if task then
         tasks[#tasks + 1] = task
       else

@@ -217,8 +217,8 @@ local function open_work(options)
       old))
   end
   assert(fs.write(file, asked))
-  options.jobs = options.jobs or options.target == "cpu" and 2
-    or math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2))
+  options.jobs = judge.jobs(options.jobs
+    or options.target == "cuda" and math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2)) or nil)
   local process, message = judge.open(nil, { jobs = options.jobs, target = options.target })
   if not process then
     args.misuse(message)

@@ -154,9 +154,10 @@ function lessons.answers(run, tasks, options)
   local skill = template.skill(run.config.machine.target)
   sched.map(answers, function(answer)
     local whole = template.with({ [expert.PATH] = answer.code }, skill)
+    -- Of a wrong answer the agent's feedback is wanted; a judge that has no inputs for that gives a verdict.
     local seen = answer.variant == "fault" and run.judging:feedback("verify", answer.task, whole)
       or run.judging:verdict(answer.task, whole, { measure = false, reuse = true })
-    answer.verdict, answer.correct = seen, seen and verdicts.passed(seen) or false
+    answer.verdict, answer.correct = seen, verdicts.passed(seen)
     if options.say then
       options.say()
     end
@@ -190,7 +191,7 @@ end
 function lessons.episodes(chat, format, answers, options)
   local episodes, left_out, wrong = {}, {}, {}
   for _, answer in ipairs(answers) do
-    if not answer.correct and answer.variant == "fault" and answer.verdict then
+    if not answer.correct and answer.variant == "fault" and not verdicts.is_void(answer.verdict) then
       wrong[answer.task.id] = answer
     end
   end

@@ -34,8 +34,11 @@ end
 function models.open(run, folder)
   folder = run:path(folder)
   local before = run.models.actor
-  if before and fs.exists(folder .. "/manifest.json") == "file" then
+  if before and run.models.folder == folder and before:stats().step == 0 then
+    return before  -- opened before, and not a step since
+  elseif before and fs.exists(folder .. "/manifest.json") == "file" then
     if before:load(folder, { optimizer = false }) then
+      run.models.folder = folder
       return before
     end
   end
@@ -46,20 +49,30 @@ function models.open(run, folder)
   if not actor then
     error(("model %s: %s"):format(folder, tostring(message)), 0)
   end
-  run.models.actor = actor
+  run.models.actor, run.models.folder = actor, folder
   return actor
 end
 
---- Gives up the run's open trainer. Its weights go with the last handle of a policy or a critic.
+--- A trainer beside the run's own, for a model that only scores.
+---@async
+---@param run table
+---@param folder string
+---@return khost.Trainer
+function models.apart(run, folder)
+  return assert(trainer.open(options_of(run, run:path(folder))))
+end
+
+--- Gives up the run's open trainer and the policies that draw with it, so that their memory is free.
 ---@param run table
 function models.close(run)
-  local actor = run.models.actor
-  run.models.actor = nil
+  local actor, engines = run.models.actor, run.models.engines or {}
+  run.models.actor, run.models.folder, run.models.engines = nil, nil, nil
   if actor then
     run.ledger:drew(actor)
+    for _, engine in ipairs(engines) do
+      engine:close()
+    end
     actor:close()
-    collectgarbage()
-    collectgarbage()  -- the first ran finalizers, the second takes what they freed
   end
 end
 
@@ -72,6 +85,8 @@ end
 ---@return table
 function models.policy(run, actor, name, how)
   local engine = actor:policy()
+  run.models.engines = run.models.engines or {}
+  table.insert(run.models.engines, engine)
   local format = how and how.format or formats.of(engine)
   if not (how and how.format) and not format.answers_are_files and (run.config.prompt or {}).answers ~= "tools" then
     run.models.format = run.models.format or prompts.format(run)

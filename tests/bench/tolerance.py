@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import bank  # noqa: E402
 from calibration import Calibration, Unplantable  # noqa: E402
 from task_file import Task  # noqa: E402
-from tolerance import allowed  # noqa: E402
+from rule import allowed, verdict_by  # noqa: E402
 from tolerance_honest import ways  # noqa: E402
 from tolerance_tasks import TASKS, source  # noqa: E402
 
@@ -27,28 +27,33 @@ MOST_BANK = 3  # sets on which the bank is tried, of each kind
 
 
 def verdict(rules, answers, expected):
-    """Per output, (wrong elements, how many may be, K that the worst element would need)."""
-    found = []
-    for rule, got, wanted in zip(rules, answers, expected):
-        wrong, need = wrong_elements(rule, got, wanted)
-        found.append((wrong, allowed(rule.shares[rule.steps.index(rule.k)], wanted.numel()), need))
-    return found
+    """Per output, (why it is refused or "", K that the worst element would need)."""
+    return [(why_refused(rule, got, wanted), needed(rule, got, wanted))
+            for rule, got, wanted in zip(rules, answers, expected)]
 
 
-def wrong_elements(rule, got, wanted):
-    """Over all elements, as the judge counts them; and the K at which the worst one would pass."""
-    got, wanted = got.to(wanted.dtype).reshape(-1), wanted.reshape(-1)
+def why_refused(rule, got, wanted):
+    """Over all elements, as the judge counts them."""
+    beyond, out, untypical = verdict_by(rule, got, wanted)
+    most = allowed(rule.shares[rule.place()], wanted.numel())
+    if out:
+        return f"{out} farther off than a jump"
+    if beyond > most:
+        return f"{beyond} wrong, {most} allowed"
+    most = 0 if rule.typical is None else allowed(rule.measure.typical_share(), wanted.numel())
+    return f"{untypical} untypical, {most} allowed" if rule.typical is not None and untypical > most else ""
+
+
+def needed(rule, got, wanted):
+    """The K at which the worst element would pass."""
     if rule.exact:
-        return int((got != wanted).sum()), 0.0
-    from tolerance import octaves, ulp_of_octaves
-    octave, differ = octaves(wanted), got != wanted
-    distance = (got.double() - wanted.double()).abs()
-    bounds = rule.bounds_of(rule.k)[octave]
-    wrong = differ & ~((distance <= bounds) & torch.isfinite(wanted))
-    slack = (distance - rule.measure.ulps * ulp_of_octaves(rule.measure.dtype)[octave]).clamp(min=0)
-    q = rule.q[octave]
-    needs = torch.where(differ & torch.isfinite(distance) & (slack > 0), slack / q, 0.0)
-    return int(wrong.sum()), float(needs.max()) if needs.numel() else 0.0
+        return 0.0
+    got, wanted = got.to(wanted.dtype).reshape(-1), wanted.reshape(-1)
+    rows, distance = rule.rows(wanted), (got.double() - wanted.double()).abs()
+    steps = rule.allowance(wanted, rows, 0)
+    slack, unit = (distance - steps).clamp(min=0), rule.allowance(wanted, rows, 1) - steps
+    needs = torch.where((got != wanted) & torch.isfinite(distance) & (slack > 0), slack / unit, 0.0)
+    return float(needs.max()) if needs.numel() else 0.0
 
 
 class Row:
@@ -94,9 +99,7 @@ class Row:
             got = answer.outputs[place]
             got = None if got is None or not counts else bank.taken(got, torch.arange(wanted.numel()))
             if got is not None:
-                wrong, _ = wrong_elements(rule, got, wanted)
-                share = rule.shares[rule.steps.index(rule.k)]
-                found.append((f"{answer.name} [{place}]", wrong <= allowed(share, wanted.numel())))
+                found.append((f"{answer.name} [{place}]", not why_refused(rule, got, wanted)))
         if answer.whole and found:
             return [(answer.name, all(passes for _, passes in found))]
         return found
@@ -104,9 +107,8 @@ class Row:
     def try_honest(self, kind, rules, sample):
         for name, outputs in ways(sample.model, sample.values, sample.expected):
             results = verdict(rules, outputs, sample.expected)
-            bad = [f"{kind}: output {i}, {wrong} wrong, {most} allowed" for i, (wrong, most, _) in enumerate(results)
-                   if wrong > most]
-            need, old = max(r[2] for r in results), self.honest.get(name, (0.0, []))
+            bad = [f"{kind}: output {i}, {why}" for i, (why, _) in enumerate(results) if why]
+            need, old = max(r[1] for r in results), self.honest.get(name, (0.0, []))
             self.honest[name] = (max(need, old[0]), old[1] + bad)
 
 

@@ -69,6 +69,12 @@ def quiet(page, what):
     page.errors.clear()
 
 
+def smoothing(page):
+    """The exponential mean keeps a constant, starts at the first value and lags behind a step."""
+    check(page.value("khost.smooth([2, 2, 2, 2], 0.9).every((v) => Math.abs(v - 2) < 1e-12)"), "smoothing keeps a constant")
+    check(page.value("(([a, , c]) => a === 0 && c > 0.5 && c < 1)(khost.smooth([0, 1, 1], 0.5))"), "and lags behind a step")
+
+
 def charts(page):
     """A chart that is drawn, that answers the pointer, its legend and its table."""
     drawn = "Chart.getChart(document.querySelector('#curves canvas'))"
@@ -136,6 +142,7 @@ def small(folder, pictures):
             ground = page.value("getComputedStyle(document.body).backgroundColor")
             check((ground == "rgb(17, 20, 24)") == dark, f"{look}: the ground is {ground}")
             if width > 900 and not dark:
+                smoothing(page)
                 charts(page)
                 reading(page)
                 page.value("document.querySelector('.top button').click()")
@@ -198,9 +205,11 @@ def watched(folder):
             check(page.value(step) == 10, "the page shows what is stored")
             page.key("j")
             chosen = page.value("khost.state.chosen")
+            page.value("document.querySelector('.reader details').open = true")
             khost("tests/long/report_store.lua", run, "--append", 11)
             check(until(page, f"{step} === 11"), "and a new step without being loaded again")
             check(page.value("khost.state.chosen") == chosen, "at the trajectory that was read")
+            check(page.value("document.querySelector('.reader details').open"), "with what was opened in it")
             quiet(page, "watched")
     finally:
         server.terminate()

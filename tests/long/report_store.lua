@@ -156,12 +156,15 @@ local function metrics_of(stream, step, steps)
     actor_entropy = noisy(0.9 - 0.5 * progress, 0.1), distinct = noisy(0.9 - 0.3 * progress, 0.1),
     coverage = math.floor(4 + 60 * progress), actor_approx_kl = noisy(0.01, 0.008),
     action_length_mean = noisy(420 - 160 * progress, 60), value_loss = noisy(0.8 * math.exp(-3 * progress), 0.05),
-    ev_mc = noisy(0.6 * progress, 0.1), rollout_s = noisy(20, 4), update_s = noisy(9, 1) }
+    ev_mc = noisy(0.6 * progress, 0.1), rollout_s = noisy(20, 4), update_s = noisy(9, 1),
+    ["actor_ratio_std_p_1e-3_1e-1"] = noisy(0.2, 0.05),
+    ["actor_ratio_std_p_above_1e-1"] = noisy(0.04, 0.01), ["actor_ratio_std_p_below_1e-3"] = noisy(0.5, 0.1) }
 end
 
 --- Makes the run.
 ---@param root string
----@param o {trajectories: integer, steps: integer, seed?: integer, running?: boolean, hostile?: boolean, alarms?: boolean}
+---@param o {trajectories: integer, steps: integer, seed?: integer, running?: boolean, hostile?: boolean,
+---  alarms?: boolean}
 ---@return khost.Store
 function made.run(root, o)
   local run = assert(store.create(root, { name = "made-up", recipe = "tests", preset = "none", seed = o.seed or 1,
@@ -170,6 +173,8 @@ function made.run(root, o)
   for index, name in ipairs(TASKS) do
     assert(run:put("tasks", "task-" .. index, { name = name, split = "train", status = "kept", source = SOURCE }))
   end
+  run:begin_stage("filter")
+  run:finish_stage("filter", {})
   local each = math.max(1, math.floor(o.trajectories / (2 * o.steps)))
   for number, stage in ipairs { "single_turn", "agentic" } do
     run:begin_stage(stage)
@@ -189,8 +194,8 @@ function made.run(root, o)
       made.add_alarms(run, stage, o.steps)
     end
     if number == 1 or not o.running then
-      run:finish_stage(stage, { tables = { { title = "what it made", columns = { "policy", "reward" },
-        rows = { { stage, 1.5 } } } } })
+      run:finish_stage(stage, { spent = { wall = 9, drawing = 4, update = 3, builds = 2, nothing = 2 },
+        tables = { { title = "what it made", columns = { "policy", "reward" }, rows = { { stage, 1.5 } } } } })
     end
   end
   if not o.running then

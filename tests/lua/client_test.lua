@@ -2,6 +2,7 @@
 local best = require "judge.best"
 local client = require "judge.client"
 local config = require "khost.config"
+local machine = require "khost.machine"
 local t = require "tests.lua.harness"
 local verdicts = require "judge.verdict"
 
@@ -39,6 +40,7 @@ function spec.no_jobs_means_all_cores()
   t.expect(settings({}).judge.jobs, 0)
   local opened = assert(client.open(settings {}))
   opened:close()
+  t.expect({ client.jobs(), client.jobs(0), client.jobs(3) }, { machine.facts().cores, machine.facts().cores, 3 })
 end
 
 function spec.a_request_takes_target_tolerance_and_threads_from_the_client()

@@ -1,196 +1,16 @@
--- policies.endpoint against a server process that answers as servers of all kinds do, byte by byte.
+-- policies.endpoint against a server process that answers, fails and refuses as servers of all kinds do.
 local chunks = require "tests.lua.data.chunks"
-local endpoint = require "policies.endpoint"
-local http = require "khost.http"
 local json = require "khost.json"
-local loop = require "agent.loop"
-local openai = require "chat.openai"
-local random = require "lib.random"
+local kit = require "tests.lua.endpoint_kit"
 local server_kit = require "tests.lua.server_kit"
 local t = require "tests.lua.harness"
-local tools = require "agent.tools"
 local usage = require "policies.endpoint.usage"
 
 local delta, finish, stream, whole = chunks.delta, chunks.finish, chunks.stream, chunks.whole
-local TASK = { messages = { { role = "system", text = "You write kernels." }, { role = "user", text = "Write one." } } }
-local DONE = whole({ content = "Finished." }, "stop")
-
-local scripts = 0
-
-local function policy_over(server, script, options)
-  scripts = scripts + 1
-  local base = ("%s/s%d"):format(server.base, scripts)
-  assert(http.request { url = base .. "/script", method = "POST", body = json.encode(script) })
-  local all = { url = base .. "/v1", model = "m", toolset = tools.load(), tries = 4, pause_s = 0.01, idle_s = 1,
-    key_env = "NO_SUCH_KEY" }
-  for name, value in pairs(options or {}) do all[name] = value end
-  return assert(endpoint.open(all)), function() return json.decode(http.request { url = base .. "/seen" }.body) end
-end
-
--- One answer: what was drawn and what it means; or the message and the code.
-local function draw(server, script, options)
-  local policy, seen = policy_over(server, script, options)
-  local conversation = policy.begin(TASK, random.stream(1))
-  local drawn, message, code = conversation:draw(4096)
-  local action = drawn and openai.action(drawn.text, { cut = drawn.cut, calls = drawn.calls })
-  return { drawn = drawn, action = action, message = message, code = code, counts = policy.counts, seen = seen(),
-    record = conversation:record(), conversation = conversation, all_seen = seen }
-end
-
--- An episode whose tools all say "done".
-local function play(server, script, options)
-  local policy, seen = policy_over(server, script, options)
-  local world = { act = function(action)
-    local observations = {}
-    for index in ipairs(action.calls) do observations[index] = { text = "done", status = "ok" } end
-    return { tool = "Bash", status = "ok", text = "done", observations = observations }
-  end }
-  return loop.run({ policy = policy, environment = world }, TASK, random.stream(1)), policy, seen
-end
-
-local function calls_of(got)
-  local list = {}
-  for index, call in ipairs(got.action and got.action.calls or {}) do
-    list[index] = { call.name or call.label, call.arguments and json.encode(call.arguments) }
-  end
-  return list
-end
-
-local TWO = { { "Read", '{"file_path":"/a"}' }, { "Glob", '{"pattern":"*.cu"}' } }
-local READ, GLOB = '{"file_path":"/a"}', '{"pattern":"*.cu"}'
-
-local function piece(index, id, name, arguments)
-  return { index = index, id = id, type = id and "function", ["function"] = { name = name, arguments = arguments } }
-end
+local draw, play, calls_of, piece = kit.draw, kit.play, kit.calls_of, kit.piece
+local DONE, READ = kit.DONE, kit.READ
 
 local spec = {}
-
-function spec.streamed_calls_are_told_apart_whatever_index_and_id_they_have()
-  local streams = {
-    no_index = { { piece(nil, "a", "Read", "") }, { piece(nil, nil, nil, READ) }, { piece(nil, "b", "Glob", "") },
-      { piece(nil, nil, nil, GLOB) } },
-    same_index = { { piece(0, "a", "Read", READ:sub(1, 7)) }, { piece(0, nil, nil, READ:sub(8)) },
-      { piece(0, "b", "Glob", GLOB:sub(1, 3)) }, { piece(0, nil, nil, GLOB:sub(4)) } },
-    one_delta = { { piece(nil, "a", "Read", READ), piece(nil, "b", "Glob", GLOB) } },
-    one_delta_of_index_0 = { { piece(0, "a", "Read", READ), piece(0, "b", "Glob", GLOB) } },
-    no_ids = { { piece(0, nil, "Read", READ) }, { piece(0, nil, "Glob", GLOB) } },
-    empty_ids = { { piece(0, "", "Read", "") }, { piece(0, "", "", READ) }, { piece(1, "", "Glob", GLOB) } },
-    no_index_no_ids = { { piece(nil, nil, "Read", READ) }, { piece(nil, nil, "Glob", "") }, { piece(nil, nil, nil, GLOB) } },
-    one_id_for_both = { { piece(0, "a", "Read", READ) }, { piece(1, "a", "Glob", GLOB) } },
-    one_id_and_no_index = { { piece(nil, "a", "Read", READ) }, { piece(nil, "a", "Glob", GLOB) } },
-    from_one = { { piece(1, "a", "Read", READ) }, { piece(2, "b", "Glob", GLOB) } },
-    index_as_text = { { piece("0", "a", "Read", "") }, { piece("1", "b", "Glob", GLOB) }, { piece("0", nil, nil, READ) } },
-    interleaved = { { piece(0, "a", "Read", "") }, { piece(1, "b", "Glob", "") }, { piece(0, nil, nil, READ) },
-      { piece(1, nil, nil, GLOB) } },
-    id_in_each_piece = { { piece(0, "a", "Read", READ:sub(1, 5)) }, { piece(0, "a", "Read", READ:sub(6)) },
-      { piece(1, "b", "Glob", GLOB) } },
-    other_id_in_each_piece = { { piece(0, "a", "Read", "") }, { piece(0, "x", nil, READ:sub(1, 5)) },
-      { piece(0, "y", nil, READ:sub(6)) }, { piece(1, "b", "Glob", GLOB) } },
-    id_comes_late = { { piece(0, nil, "Read", "") }, { piece(0, "a", nil, READ) }, { piece(1, "b", "Glob", GLOB) } },
-    said_again_at_the_end = { { piece(0, "a", "Read", READ) }, { piece(1, "b", "Glob", GLOB) },
-      { piece(0, "a", "Read", READ), piece(1, "b", "Glob", GLOB) } },
-    arguments_as_data = { { piece(0, "a", "Read", { file_path = "/a" }) }, { piece(1, "b", "Glob", { pattern = "*.cu" }) } },
-  }
-  server_kit.with(function(server)
-    for name, deltas in pairs(streams) do
-      local list = { delta { role = "assistant", content = "" } }
-      for _, tool_calls in ipairs(deltas) do list[#list + 1] = delta { tool_calls = tool_calls } end
-      list[#list + 1] = finish "tool_calls"
-      local got = draw(server, { stream(list) }, { stream = true })
-      t.expect({ name, got.action and got.action.kind, calls_of(got) }, { name, "act", TWO })
-      local ids = got.drawn.calls
-      t.is_true(ids[1].id ~= ids[2].id, name .. ": one id for two calls")
-    end
-  end, "scripted.py")
-end
-
-function spec.two_calls_of_one_tool_are_two()
-  server_kit.with(function(server)
-    for _, id in ipairs { "same", "other", "none" } do
-      local first, second = id ~= "none" and "a" or nil, id == "other" and "b" or id == "same" and "a" or nil
-      local got = draw(server, { stream { delta { tool_calls = { piece(0, first, "Read", READ) } },
-        delta { tool_calls = { piece(0, second, "Read", '{"file_path":"/b"}') } }, finish "tool_calls" } }, { stream = true })
-      t.expect({ id, calls_of(got) }, { id, { { "Read", READ }, { "Read", '{"file_path":"/b"}' } } })
-    end
-  end, "scripted.py")
-end
-
-function spec.streams_of_any_form_are_read()
-  local events = { delta { role = "assistant", content = "A \208\182 " }, delta { content = "\240\159\154\128" }, finish "stop" }
-  local lines = chunks.lines(events)
-  local forms = {
-    carriage_returns = { body = (lines:gsub("\n", "\r\n")) },
-    bare_carriage_returns = { body = (lines:gsub("\n", "\r")) },
-    comments = { body = ": OPENROUTER PROCESSING\n\n" .. lines:gsub("\n\n", "\n\n: ping\n\n") },
-    no_blank_behind_the_colon = { body = (lines:gsub("data: ", "data:")) },
-    named_events = { body = (lines:gsub("data: ", "event: chunk\nid: 7\nretry: 10\ndata: ")) },
-    byte_order_mark = { body = "\239\187\191" .. lines },
-    data_over_lines = { body = (lines:gsub('"choices":%[', '"choices":\ndata: [\ndata: ')) },
-    no_empty_lines = { body = (lines:gsub("\n\n", "\n")) },
-    no_done = { body = (lines:gsub("data: %[DONE%]\n\n", "")) },
-    no_line_end_at_the_end = { body = (lines:gsub("data: %[DONE%]\n\n", ""):gsub("\n\n$", "")) },
-    byte_by_byte = { body = lines, chunk = 1 },
-    cut_in_characters = { body = lines, chunk = 7 },
-    kept_open = { body = lines, hold = 20 },
-    another_type = { body = lines, type = "text/plain" },
-    no_type = { body = lines, type = false },
-  }
-  server_kit.with(function(server)
-    for name, answer in pairs(forms) do
-      if answer.type == nil then answer.type = "text/event-stream; charset=utf-8" end
-      local got = draw(server, { answer }, { stream = true })
-      t.expect({ name, got.message, got.drawn and got.drawn.text, got.counts }, { name, nil, "A \208\182 \240\159\154\128",
-        { requests = 1 } })
-    end
-  end, "scripted.py")
-end
-
-function spec.what_stands_in_a_text_ends_no_stream()
-  server_kit.with(function(server)
-    local text = "ends with\ndata: [DONE]\n\ndata: x [DONE]"
-    local got = draw(server, { stream { delta { content = text }, delta { content = "!" }, finish "stop" } }, { stream = true })
-    t.expect({ got.drawn.text, got.counts }, { text .. "!", { requests = 1 } })
-  end, "scripted.py")
-end
-
-function spec.halves_of_characters_are_no_failure()
-  server_kit.with(function(server)
-    local body = 'data: {"choices":[{"delta":{"content":"a\\ud83d"}}]}\n\ndata: {"choices":[{"delta":{"content":"\\ude80 \\\\ud83d '
-      .. '\\ud83d\\ude80"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    local got = draw(server, { { type = "text/event-stream", body = body } }, { stream = true })
-    t.expect({ got.message, got.drawn and got.drawn.text },
-      { nil, "a\239\191\189\239\191\189 \\ud83d \240\159\154\128" })
-  end, "scripted.py")
-end
-
-function spec.servers_that_do_not_stream_are_understood()
-  server_kit.with(function(server)
-    local got = draw(server, { DONE }, { stream = true })
-    t.expect({ got.drawn.text, got.counts }, { "Finished.", { requests = 1 } })
-    got = draw(server, { { status = 400, body = { error = { message = "stream is not supported by this model" } } }, DONE },
-      { stream = true })
-    t.expect({ got.drawn.text, got.counts }, { "Finished.", { requests = 2, refused_stream = 1 } })
-    t.expect({ got.seen[2].body.stream, got.seen[2].body.stream_options }, {})
-    local last = stream { delta {}, { choices = { { index = 0, message = { content = "All." }, finish_reason = "stop" } } } }
-    t.expect(draw(server, { last }, { stream = true }).drawn.text, "All.")
-  end, "scripted.py")
-end
-
-function spec.streams_that_end_early_are_asked_for_again()
-  server_kit.with(function(server)
-    local list = chunks.lines { delta { content = "I will" }, delta { tool_calls = { piece(0, "a", "Read", '{"fi') } } }
-    local whole_stream = stream { delta { content = "Finished." }, finish "stop" }
-    local cuts = {
-      closed = { type = "text/event-stream", body = (list:gsub("data: %[DONE%]\n\n", "")) },
-      in_an_event = { type = "text/event-stream", body = list:sub(1, 60), chunk = 20 },
-      in_the_transfer = { type = "text/event-stream", body = list, chunk = 20, cut = 60 },
-    }
-    for name, answer in pairs(cuts) do
-      local got = draw(server, { answer, whole_stream }, { stream = true })
-      t.expect({ name, got.drawn and got.drawn.text, got.counts.requests }, { name, "Finished.", 2 })
-    end
-  end, "scripted.py")
-end
 
 function spec.failures_inside_an_answer_are_asked_again_and_no_answer()
   local failed = { message = "Provider returned error", code = 502 }
@@ -208,6 +28,8 @@ function spec.failures_inside_an_answer_are_asked_again_and_no_answer()
     nothing = { body = "" },
     page = { body = "<html>Bad gateway</html>", type = "text/html" },
     null = { body = "null" },
+    deep = { body = '{"choices":[{"message":{"content":"x","y":' .. ("["):rep(60) .. ("]"):rep(60) .. "}}]}" },
+    very_deep = { body = ("["):rep(1e5) .. ("]"):rep(1e5) },
     no_choices = { body = { choices = json.list {} } },
   }
   local streams = {
@@ -333,36 +155,6 @@ function spec.fields_of_a_provider_go_back_unchanged()
   end, "scripted.py")
 end
 
-function spec.streamed_fields_of_a_provider_go_back_as_if_they_had_come_whole()
-  local function details(entry) return delta { reasoning_details = { entry } } end
-  local list = {
-    delta { role = "assistant", content = "", reasoning_content = "I " }, delta { reasoning_content = "think" },
-    details { type = "reasoning.text", text = "I ", index = 0 }, details { type = "reasoning.text", text = "think", index = 0 },
-    details { type = "reasoning.text", index = 0, signature = "S", text = json.null },
-    details { type = "reasoning.encrypted", data = "A", index = 1 },
-    delta { thinking_blocks = { { type = "thinking", thinking = "I " } } },
-    delta { thinking_blocks = { { type = "thinking", thinking = "think" } } },
-    delta { thinking_blocks = { { type = "thinking", thinking = "", signature = "S" } } },
-    delta { thinking_blocks = { { type = "thinking", thinking = "More" } } },
-    delta { tool_calls = { { index = 0, id = "a", extra_content = { google = { thought_signature = "SIG" } },
-      ["function"] = { name = "Read", arguments = READ:sub(1, 4) } } } },
-    delta { tool_calls = { { index = 0, ["function"] = { arguments = READ:sub(5) } } } },
-    finish "tool_calls",
-  }
-  server_kit.with(function(server)
-    local episode, _, seen = play(server, { stream(list), stream { delta { content = "Finished." }, finish "stop" } },
-      { stream = true })
-    t.expect({ episode.ending, episode.turns[1].thought }, { "final_answer", "I think" })
-    local back = seen()[2].body.messages[3]
-    t.expect(back.reasoning_details, { { type = "reasoning.text", text = "I think", index = 0, signature = "S" },
-      { type = "reasoning.encrypted", data = "A", index = 1 } })
-    t.expect(back.thinking_blocks, { { type = "thinking", thinking = "I think", signature = "S" },
-      { type = "thinking", thinking = "More" } })
-    t.expect({ back.reasoning_content, back.content, back.tool_calls[1].extra_content }, { "I think", "",
-      { google = { thought_signature = "SIG" } } })
-  end, "scripted.py")
-end
-
 function spec.a_field_that_a_server_does_not_take_back_is_left_out_and_one_that_it_misses_is_given()
   server_kit.with(function(server)
     local call = { { id = "a", type = "function", ["function"] = { name = "Read", arguments = READ } } }
@@ -461,7 +253,7 @@ function spec.arguments_of_any_form_are_read_or_said()
     t.expect(one(json.encode(READ)), { "Read", READ })
     t.expect(one(json.null), { "Read", "{}" })
     t.expect(one "null", { "Read", "{}" })
-    for _, wrong in ipairs { "[1]", "7", '{"file_path": ', "file_path=/a" } do
+    for _, wrong in ipairs { "[1]", "7", '{"a":' .. ("["):rep(1e4) .. ("]"):rep(1e4) .. "}", '{"file_path": ', "file_path=/a" } do
       local call, back = one(wrong)
       t.expect({ wrong, call[1], back }, { wrong, "malformed_call", "{}" })
     end

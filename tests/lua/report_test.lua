@@ -54,15 +54,15 @@ local spec = {}
 
 function spec.the_page_stands_alone_and_lets_no_other_script_run()
   local html = page.html(page.data { sample() }, "window.Chart = 'the library'")
-  t.expect(count(html, "<script>"), 9)  -- the library and eight of our own
-  t.expect(count(html, "</script>"), 10)
-  t.expect(count(html, "'sha256%-"), 9)
+  t.expect(count(html, "<script>"), 10)  -- the library and nine of our own
+  t.expect(count(html, "</script>"), 11)
+  t.expect(count(html, "'sha256%-"), 10)
   has(html, "default-src 'none'")
   for _, outside in ipairs { "src=", "@import", "url(http", "//cdn" } do
     t.is_true(not html:find(outside, 1, true), outside)
   end
   local known = page.html(page.data { sample() })
-  t.expect(count(known, "<script>"), 8)
+  t.expect(count(known, "<script>"), 9)
   -- Of "abc" the standard itself gives the hash.
   has(page.html({ runs = json.list {} }, "abc"), "'sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0='")
 end
@@ -77,8 +77,9 @@ function spec.the_data_of_a_run_hold_every_figure_of_its_store()
   local data = data_of(page.html(page.data { sample() })).runs[1]
   t.expect(data.totals.trajectories, 24)
   t.expect(data.totals.verdicts, 24)
-  t.expect(data.stages[2].stage, "agentic")
-  t.expect(data.stages[2].trajectories, 12)
+  t.expect(data.stages[3].stage, "agentic")
+  t.expect(data.stages[3].trajectories, 12)
+  t.expect(data.stages[3].spent.drawing, 4)
   t.expect(data.tables[1].title, "single_turn: what it made")
   has(data.config, "ppo.steps = 3")
   has(data.sources["task-1"], "the reference")
@@ -105,8 +106,8 @@ end
 function spec.text_of_strangers_stays_text_on_the_page()
   local run = sample { hostile = true }
   local html = page.html(page.data { run })
-  t.expect(count(html, "<script>"), 8)
-  t.expect(count(html, "</script>"), 9)
+  t.expect(count(html, "<script>"), 9)
+  t.expect(count(html, "</script>"), 10)
   t.expect(count(html, "<!%-%-"), 0)
   t.expect(count(html, "<img"), 0)
   t.expect(count(html, "<base"), 0)
@@ -154,6 +155,11 @@ function spec.the_watch_names_each_verdict_that_no_judge_gives()
     t.expect(alarm.stage, "agentic")
     t.expect(alarm.first_step, 3)
   end
+  local titles = {}
+  for _, tab in ipairs(runs.tables(run)) do
+    titles[tab.title] = #tab.rows
+  end
+  t.expect(titles["Verdicts that should not be there, or that a person should look at"], 7)
   table.sort(texts)
   t.expect(texts, {
     "alarm: bad_task: the filter let a task through: the reference's own output is NaN",
@@ -173,7 +179,9 @@ function spec.a_broken_task_is_no_alarm_where_the_filter_looks_for_them()
   end
   local list = alarms.of(run)
   t.expect(#list, 1)
-  t.expect(list[1].stage, "collect")
+  t.expect({ list[1].stage, list[1].level }, { "collect", "look" })
+  run:begin_stage("filter")
+  t.expect(alarms.of(run)[1].level, "alarm")
 end
 
 function spec.long_curves_are_thinned_without_losing_spikes()

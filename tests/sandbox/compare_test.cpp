@@ -44,6 +44,10 @@ Tolerance with_share(Tolerance tolerance, double share) {
   return tolerance;
 }
 
+bool is_right(Standing standing) {
+  return standing == Standing::right || standing == Standing::untypical;
+}
+
 template <class T>
 std::optional<Mismatch> compare_values(const char* dtype, const std::vector<T>& got, const std::vector<T>& expected,
                                        const Tolerance& tolerance) {
@@ -67,10 +71,10 @@ TEST_CASE("a table's bound is that of the expected value's octave, from its firs
   tolerance.bounds[127] = 0.25f;  // [1, 2)
   tolerance.bounds[128] = 0.5f;   // [2, 4)
   const float last = std::nextafter(2.0f, 0.0f);
-  CHECK(octave(1.0) == 127);
-  CHECK(octave(-static_cast<double>(last)) == 127);
-  CHECK(octave(2.0) == 128);
-  CHECK(octave(std::nextafter(2.0, 0.0)) == 128);  // is 2 when it is rounded to float32
+  CHECK(octave(tolerance, 1.0) == 127);
+  CHECK(octave(tolerance, -static_cast<double>(last)) == 127);
+  CHECK(octave(tolerance, 2.0) == 128);
+  CHECK(octave(tolerance, std::nextafter(2.0, 0.0)) == 127);
   CHECK_FALSE(compare_values<float>("float32", {1.25f}, {1}, tolerance));
   CHECK(compare_values<float>("float32", {1.2500001f}, {1}, tolerance));
   CHECK_FALSE(compare_values<float>("float32", {-last + 0.25f}, {-last}, tolerance));
@@ -78,11 +82,11 @@ TEST_CASE("a table's bound is that of the expected value's octave, from its firs
   CHECK(compare_values<float>("float32", {2.75f}, {2}, tolerance));
   CHECK(
       compare_values<float>("float32", {0.9f}, {std::nextafter(1.0f, 0.0f)}, tolerance));  // an octave without a bound
-  CHECK(octave(0) == 0);
-  CHECK(octave(1e-40) == 0);
-  CHECK(octave(3.4e38) == 254);
-  CHECK(octave(1e300) == 254);
-  CHECK(octave(1e-300) == 0);
+  CHECK(octave(tolerance, 0) == 0);
+  CHECK(octave(tolerance, 1e-40) == 0);
+  CHECK(octave(tolerance, 3.4e38) == 254);
+  CHECK(octave(tolerance, 1e300) == 254);
+  CHECK(octave(tolerance, 1e-300) == 0);
 }
 
 TEST_CASE("an ulp is the distance of neighbouring numbers of the output's own dtype") {
@@ -148,12 +152,12 @@ TEST_CASE("the comparison of whole outputs decides as the rule does, element by 
     std::memcpy(&expected, &bits, sizeof expected);
     got = i % 3 == 0 ? std::nextafter(std::nextafter(expected, 0.0f), 0.0f) : expected + std::ldexp(1.0f, -20);
     const bool accepted = !compare_values<float>("float32", {got}, {expected}, tolerance);
-    CHECK(accepted == accepts(tolerance, got, expected, Format::f32));
+    CHECK(accepted == is_right(standing(tolerance, got, expected, Format::f32)));
     const auto half = static_cast<std::uint16_t>(bits), near = static_cast<std::uint16_t>(half + bits % 3);
     CHECK(!compare_values<std::uint16_t>("float16", {near}, {half}, tolerance) ==
-          accepts(tolerance, half_value(near), half_value(half), Format::f16));
+          is_right(standing(tolerance, half_value(near), half_value(half), Format::f16)));
     CHECK(!compare_values<std::uint16_t>("bfloat16", {near}, {half}, tolerance) ==
-          accepts(tolerance, brain_value(near), brain_value(half), Format::bf16));
+          is_right(standing(tolerance, brain_value(near), brain_value(half), Format::bf16)));
     right += accepted ? 1 : 0;
   }
   CHECK(right > 2000);
@@ -199,6 +203,85 @@ TEST_CASE("a share of the elements may lie beyond, rounded down, and one more is
   steps[7] = 2;
   CHECK(compare_values("float32", steps, floats, table(2, 0)));
   CHECK_FALSE(compare_values("float32", steps, floats, with_share(table(2, 0), 0.01)));
+}
+
+TEST_CASE("what a share excuses is never farther off than the cap, and never NaN") {
+  Tolerance integers = with_share(Tolerance(), 0.1), floats = with_share(table(2, 0), 0.1);
+  integers.cap = floats.cap = 2;
+  const std::vector<std::int8_t> levels(100, 127);
+  std::vector<std::int8_t> rounded = levels, wrapped = levels;
+  rounded[5] = 126;
+  wrapped[5] = -128;
+  CHECK_FALSE(compare_values("int8", rounded, levels, integers));
+  const auto wrong = compare_values("int8", wrapped, levels, integers);
+  REQUIRE(wrong);
+  CHECK(wrong->text() ==
+        "output[5] is -128, expected 127; |difference| 255, allowed 2; 1 of 100 elements are farther off than a jump "
+        "of the reference's");
+  const std::vector<float> steps(100, 1);
+  for (const auto& [value, excused] : {std::pair(3.0f, true), {3.5f, false}, {-INFINITY, false}, {NAN, false}}) {
+    CAPTURE(value);
+    std::vector<float> got = steps;
+    got[99] = value;
+    CHECK(!compare_values("float32", got, steps, floats) == excused);
+    CHECK(standing(floats, value, 1, Format::f32) == (excused ? Standing::beyond : Standing::out));
+  }
+  floats.cap = std::numeric_limits<double>::infinity();
+  CHECK(standing(floats, INFINITY, 1, Format::f32) == Standing::beyond);
+  CHECK(standing(floats, NAN, 1, Format::f32) == Standing::out);
+}
+
+TEST_CASE("of elements that are right only a share may lie beyond what is typical of their octave") {
+  for (const auto& [dtype, step] : {std::pair("float32", -127), {"float64", -400}}) {
+    CAPTURE(dtype);
+    Tolerance tolerance = table(2, 0.5);
+    tolerance.first = step;
+    tolerance.typical_share = 0.5;
+    tolerance.typical[octave(tolerance, 1)] = 0.125;
+    const std::vector<double> expected(100, 1);
+    std::vector<double> got = expected;
+    std::fill(got.begin(), got.begin() + 50, 1.25);
+    std::fill(got.begin() + 50, got.end(), 1.125);
+    const auto look = [&] {
+      return dtype == std::string("float64")
+                 ? compare_values(dtype, got, expected, tolerance)
+                 : compare_values(dtype, std::vector<float>(got.begin(), got.end()),
+                                  std::vector<float>(expected.begin(), expected.end()), tolerance);
+    };
+    CHECK_FALSE(look());
+    got[99] = 0.75;
+    const auto wrong = look();
+    REQUIRE(wrong);
+    CHECK(wrong->count == 51);
+    CHECK(wrong->text().find("51 of 100 elements are less exact than is typical of the reference, where 50 may be") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("rows of float64 begin where they are told to, several exponents a row") {
+  Tolerance tolerance = table(0, 0);
+  tolerance.first = -900;
+  tolerance.step = 4;
+  CHECK(octave(tolerance, 0) == 0);
+  CHECK(octave(tolerance, std::ldexp(1.0, -901)) == 0);
+  CHECK(octave(tolerance, std::ldexp(1.9, -897)) == 0);
+  CHECK(octave(tolerance, std::ldexp(-1.0, -896)) == 1);
+  CHECK(octave(tolerance, 1e300) == 254);
+  tolerance.bounds[1] = 1e-269;
+  CHECK(compare_values<double>("float64", {0}, {std::ldexp(1.0, -897)}, tolerance));
+  CHECK_FALSE(compare_values<double>("float64", {0}, {std::ldexp(1.0, -896)}, tolerance));
+}
+
+TEST_CASE("an element of a small output has a bound of its own, and a part of its size") {
+  Tolerance tolerance = table(0, 0);
+  tolerance.row = Tolerance::Row::element;
+  tolerance.bounds[1] = 0.5;
+  tolerance.rtol = 0.125;
+  CHECK_FALSE(compare_values<float>("float32", {1.125f, 1.5f}, {1, 1}, tolerance));
+  const auto wrong = compare_values<float>("float32", {1.25f, 1.5f}, {1, 1}, tolerance);
+  REQUIRE(wrong);
+  CHECK(wrong->count == 1);
+  CHECK(wrong->examples[0].allowed == 0.125);
 }
 
 TEST_CASE("samples of an output with a share leave room for chance, and none of what is wrong everywhere") {

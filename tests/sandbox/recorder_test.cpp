@@ -54,9 +54,12 @@ TEST_CASE("the calibrated tolerance refuses answers that leave work out and acce
     MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
     return;
   }
-  const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/tolerance_test.py").c_str());
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  for (const std::string file : {"tolerance_test.py", "tolerance_kinds_test.py"}) {
+    CAPTURE(file);
+    const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/" + file).c_str());
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
 }
 
 TEST_CASE("task files as people write them are judged, or their fault is named") {

@@ -29,8 +29,10 @@ Batch batch_of(const Kinds& kinds) {
 }
 
 Json entry(const char* rule) {
-  return {{"rule", rule}, {"ulps", 2},           {"share", 0},
-          {"k", 64},      {"precision", "full"}, {"bounds", std::vector<double>(256, 1e-6)}};
+  const std::vector<double> rows(256, 1e-6);
+  return {{"rule", rule},         {"ulps", 2},      {"share", 0},     {"cap", nullptr}, {"k", 64},
+          {"precision", "full"},  {"rtol", 0},      {"by", "octave"}, {"first", -127},  {"step", 1},
+          {"typical_share", 0.5}, {"bounds", rows}, {"typical", rows}};
 }
 
 sandbox::Manifest outputs_of(std::size_t count) {
@@ -125,7 +127,7 @@ TEST_CASE("baselines are timed on drawn sets alone") {
 }
 
 TEST_CASE("what the reference measured becomes a tolerance for each output and kind of set") {
-  Json drawn = entry("table"), planted = entry("table"), whole = {{"rule", "exact"}, {"share", 0.005}};
+  Json drawn = entry("table"), planted = entry("table"), whole = {{"rule", "exact"}, {"share", 0.005}, {"cap", 2}};
   drawn["bounds"][127] = 1e-3;
   planted["bounds"][127] = 2e-3;
   Result<Calibration> measured = Calibration::parse(
@@ -136,6 +138,9 @@ TEST_CASE("what the reference measured becomes a tolerance for each output and k
   CHECK(measured->tolerances.of(set)[0].bounds[127] == 1e-3);
   CHECK(measured->tolerances.of(set)[1].rule == Tolerance::Rule::exact);
   CHECK(measured->tolerances.of(set)[1].beyond(1000) == 5);
+  CHECK(measured->tolerances.of(set)[1].cap == 2);
+  CHECK(measured->tolerances.of(set)[0].untypical(1000) == 500);
+  CHECK(measured->tolerances.of(set)[0].typical[3] == 1e-6);
   set.planted = true;
   CHECK(measured->tolerances.of(set)[0].bounds[127] == 2e-3);
   CHECK(measured->plants());

@@ -60,11 +60,28 @@ __device__ double brain_at(const std::byte* base, std::int64_t index) {
 }
 
 // Without a tolerance elements must be equal.
-__device__ bool close_enough(const Tolerance* tolerance, double got, double expected, Format format) {
-  return tolerance == nullptr ? got == expected : accepts(*tolerance, got, expected, format);
+__device__ Standing stands(const Tolerance* tolerance, double got, double expected, Format format, std::int64_t flat) {
+  if (tolerance == nullptr) {
+    return got == expected ? Standing::right : Standing::out;
+  }
+  return standing(*tolerance, got, expected, format, flat);
 }
 
-__device__ bool right(const View& view, const Tolerance* tolerance, std::int64_t flat) {
+// Of integers of one width, by their bits; `Signed` is the type whose numbers they are where they have a sign.
+template <class Bits, class Signed>
+__device__ Standing exactly(const Tolerance* tolerance, bool is_signed, Bits got, Bits expected) {
+  if (got == expected) {
+    return Standing::right;
+  }
+  if (tolerance == nullptr) {
+    return Standing::out;
+  }
+  return is_signed ? differing(*tolerance, static_cast<double>(static_cast<Signed>(got)),
+                               static_cast<double>(static_cast<Signed>(expected)))
+                   : differing(*tolerance, static_cast<double>(got), static_cast<double>(expected));
+}
+
+__device__ Standing standing_of(const View& view, const Tolerance* tolerance, std::int64_t flat) {
   std::int64_t at = flat;
   if (view.dimensions > 0) {
     std::int64_t rest = flat;
@@ -78,26 +95,31 @@ __device__ bool right(const View& view, const Tolerance* tolerance, std::int64_t
   const std::byte* e = view.expected;
   switch (view.element) {
     case Element::f32:
-      return close_enough(tolerance, fresh<float>(g, at), fresh<float>(e, flat), Format::f32);
+      return stands(tolerance, fresh<float>(g, at), fresh<float>(e, flat), Format::f32, flat);
     case Element::f64:
-      return close_enough(tolerance, fresh<double>(g, at), fresh<double>(e, flat), Format::f64);
+      return stands(tolerance, fresh<double>(g, at), fresh<double>(e, flat), Format::f64, flat);
     case Element::f16:
-      return close_enough(tolerance, half_at(g, at), half_at(e, flat), Format::f16);
+      return stands(tolerance, half_at(g, at), half_at(e, flat), Format::f16, flat);
     case Element::bf16:
-      return close_enough(tolerance, brain_at(g, at), brain_at(e, flat), Format::bf16);
+      return stands(tolerance, brain_at(g, at), brain_at(e, flat), Format::bf16, flat);
     case Element::exact1:
-      return fresh<unsigned char>(g, at) == fresh<unsigned char>(e, flat);
+      return exactly<unsigned char, signed char>(tolerance, view.is_signed, fresh<unsigned char>(g, at),
+                                                 fresh<unsigned char>(e, flat));
     case Element::exact2:
-      return fresh<unsigned short>(g, at) == fresh<unsigned short>(e, flat);
+      return exactly<unsigned short, short>(tolerance, view.is_signed, fresh<unsigned short>(g, at),
+                                            fresh<unsigned short>(e, flat));
     case Element::exact4:
-      return fresh<unsigned>(g, at) == fresh<unsigned>(e, flat);
+      return exactly<unsigned, int>(tolerance, view.is_signed, fresh<unsigned>(g, at), fresh<unsigned>(e, flat));
     case Element::exact8:
-      return fresh<unsigned long long>(g, at) == fresh<unsigned long long>(e, flat);
+      return exactly<unsigned long long, long long>(tolerance, view.is_signed, fresh<unsigned long long>(g, at),
+                                                    fresh<unsigned long long>(e, flat));
     case Element::exact16:
       return fresh<unsigned long long>(g, 2 * at) == fresh<unsigned long long>(e, 2 * flat) &&
-             fresh<unsigned long long>(g, 2 * at + 1) == fresh<unsigned long long>(e, 2 * flat + 1);
+                     fresh<unsigned long long>(g, 2 * at + 1) == fresh<unsigned long long>(e, 2 * flat + 1)
+                 ? Standing::right
+                 : Standing::beyond;
   }
-  return false;
+  return Standing::out;
 }
 
 struct OpenArguments {
@@ -165,29 +187,53 @@ __global__ void __launch_bounds__(kThreads, 2) close_kernel(TurnState* state, Co
     const int output = static_cast<int>(i % static_cast<unsigned>(outputs.count));
     const View& view = outputs.views[output];
     const Tolerance* tolerance = outputs.tolerances == nullptr ? nullptr : outputs.tolerances + output;
-    if (view.count > 0 && !right(view, tolerance, static_cast<std::int64_t>(mixed(seed + i) % view.count))) {
-      atomicAdd(view.beyond > 0 ? &state->loose : &state->bad, 1u);
+    if (view.count == 0) {
+      continue;
+    }
+    const Standing found = standing_of(view, tolerance, static_cast<std::int64_t>(mixed(seed + i) % view.count));
+    if (found == Standing::beyond || found == Standing::out) {
+      atomicAdd(view.beyond > 0 && found == Standing::beyond ? &state->loose : &state->bad, 1u);
     }
   }
 }
+
+// What one thread has met, added to what all have.
+struct Place {
+  unsigned long long count = 0, first = ~0ull;
+  __device__ void meet(std::int64_t flat) {
+    count++;
+    first = min(first, static_cast<unsigned long long>(flat));
+  }
+  __device__ void add_to(Met& all) const {
+    if (count > 0) {
+      atomicAdd(&all.count, count);
+      atomicMin(&all.first, first);
+    }
+  }
+};
 
 __global__ void compare_kernel(Compared outputs, Difference* differences) {
   const View& view = outputs.views[blockIdx.y];
   const Tolerance* tolerance = outputs.tolerances == nullptr ? nullptr : outputs.tolerances + blockIdx.y;
   Difference* result = differences + blockIdx.y;
-  unsigned long long wrong = 0;
-  unsigned long long place = ~0ull;
+  Place wrong, out, untypical;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < view.count;
        i += std::int64_t{gridDim.x} * blockDim.x) {
-    if (!right(view, tolerance, i)) {
-      wrong++;
-      place = min(place, static_cast<unsigned long long>(i));
+    const Standing found = standing_of(view, tolerance, i);
+    if (found == Standing::right) {
+      continue;
+    }
+    untypical.meet(i);
+    if (found != Standing::untypical) {
+      wrong.meet(i);
+    }
+    if (found == Standing::out) {
+      out.meet(i);
     }
   }
-  if (wrong > 0) {
-    atomicAdd(&result->count, wrong);
-    atomicMin(&result->first, place);
-  }
+  wrong.add_to(result->wrong);
+  out.add_to(result->out);
+  untypical.add_to(result->untypical);
 }
 
 __global__ void poison_kernel(std::uint64_t* memory, std::size_t words, std::uint64_t seed, std::uint64_t bits) {

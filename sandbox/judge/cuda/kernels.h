@@ -21,6 +21,7 @@ struct View {
   const std::byte* got;       // first element
   const std::byte* expected;  // first element
   Element element;
+  bool is_signed;  // of integers
   int dimensions;  // 0: `got` is contiguous as well
   std::int64_t size[kMostDimensions];
   std::int64_t stride[kMostDimensions];
@@ -29,7 +30,7 @@ struct View {
 };
 
 // What a turn leaves behind. `busy`: not all blocks became resident, something else is on the device. Samples that are
-// wrong are counted apart: `bad` in outputs of which no element may be wrong, `loose` in the others.
+// wrong are counted apart: `loose` those that a share may excuse, `bad` all others.
 struct TurnState {
   unsigned arrived, left, busy, bad, loose;
 };
@@ -59,12 +60,16 @@ struct Compared {
 void close_call(cudaStream_t stream, int multiprocessors, TurnState* state, const Compared& outputs,
                 std::uint64_t seed);
 
+struct Met {
+  unsigned long long count = 0;
+  unsigned long long first = ~0ull;  // the smallest flat index of one
+};
+// Elements of one output by where they stand (tolerance.h): `out` ones are wrong, and wrong ones untypical.
 struct Difference {
-  unsigned long long count;  // wrong elements
-  unsigned long long first;  // the smallest flat index of one
+  Met wrong, out, untypical;
 };
 
-// Every element of every output; `differences` (device, one for each output) must be zero with `first` all ones.
+// Every element of every output; `differences` (device, one for each output) must be as they are made.
 void compare_all(cudaStream_t stream, int multiprocessors, const Compared& outputs, Difference* differences);
 
 // Noise over [memory, memory + bytes), bytes a multiple of 8; with `nans` quiet NaNs in both halves of a word.

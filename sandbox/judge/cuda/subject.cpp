@@ -23,6 +23,10 @@ Failure device_failure(const std::string& what) {
   return Failure{what + ": the GPU did not answer", "device"};
 }
 
+std::int64_t told(const Met& met) {
+  return static_cast<std::int64_t>(met.count);
+}
+
 // A stream for copies that are made without the device lock, and therefore must not use the device's stream.
 class OwnStream {
  public:
@@ -236,7 +240,7 @@ Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size
   }
   const Call call = call_of(batch, set);
   const auto& leaves = session_->layouts().outputs.tensors;
-  std::vector<Difference> found(leaves.size(), Difference{0, ~0ull});
+  std::vector<Difference> found(leaves.size());
   const std::size_t bytes = found.size() * sizeof(Difference);
   auto* there = reinterpret_cast<Difference*>(differences_.data());
   cudaMemcpyAsync(there, found.data(), bytes, cudaMemcpyHostToDevice, device_.stream());
@@ -246,35 +250,34 @@ Result<std::optional<Mismatch>> Candidate::compare(const Batch& batch, std::size
     return device_failure("comparing outputs");
   }
   for (std::size_t i = 0; i < leaves.size(); i++) {
-    if (static_cast<std::int64_t>(found[i].count) <= view(set, i).beyond) {
+    const Reproach reproach = reproach_of(tolerances_.of(batch.sets[set])[i], leaves[i].count(),
+                                          {told(found[i].wrong), told(found[i].out), told(found[i].untypical)});
+    if (reproach == Reproach::none) {
       continue;
     }
-    Result<Mismatch> wrong = mismatch(batch, set, i, found[i]);
+    Result<Mismatch> wrong = mismatch(batch, set, i, reproach, found[i]);
     return wrong ? Result<std::optional<Mismatch>>(std::move(*wrong)) : wrong.failure();
   }
   return std::optional<Mismatch>();
 }
 
-// The first wrong element of an output, and how many there are.
-Result<Mismatch> Candidate::mismatch(const Batch& batch, std::size_t set, std::size_t output,
+// The first element of which that is said, and how many there are.
+Result<Mismatch> Candidate::mismatch(const Batch& batch, std::size_t set, std::size_t output, Reproach reproach,
                                      const Difference& found) const {
+  const Met& met = reproach == Reproach::wrong ? found.wrong : reproach == Reproach::out ? found.out : found.untypical;
   const sandbox::TensorLeaf& leaf = session_->layouts().outputs.tensors[output];
   const View& view = this->view(set, output);
-  const auto flat = static_cast<std::int64_t>(found.first);
+  const auto flat = static_cast<std::int64_t>(met.first);
   const Result<double> got = value_at(view.got, element_offset(view, flat), leaf);
   const Result<double> expected = value_at(view.expected, flat, leaf);
   if (!got || !expected) {
     return got ? expected.failure() : got.failure();
   }
-  const std::optional<Format> format = format_of(leaf.dtype);
   const Tolerance& tolerance = tolerances_.of(batch.sets[set])[output];
-  Mismatch mismatch;
+  Mismatch mismatch = mismatch_of(tolerance, leaf.count(), reproach, told(met));
   mismatch.output = leaf.path;
-  mismatch.examples.push_back(
-      {position_of(leaf.size, flat), *got, *expected, format ? allowed(tolerance, *expected, *format) : 0});
-  mismatch.count = static_cast<std::int64_t>(found.count);
-  mismatch.total = leaf.count();
-  mismatch.beyond = view.beyond;
+  mismatch.examples.push_back({position_of(leaf.size, flat), *got, *expected,
+                               allowed_by(tolerance, reproach, *expected, format_of(leaf.dtype), flat)});
   mismatch.largest = std::abs(*got - *expected);
   return mismatch;
 }

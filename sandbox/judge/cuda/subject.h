@@ -64,7 +64,8 @@ class Candidate {
   Status poison_outputs();
   Status lay_out_tolerances(const Tolerances& tolerances);
   const Tolerance* tolerances_of(const Set& set) const;  // on the device
-  Result<Mismatch> mismatch(const Batch& batch, std::size_t set, std::size_t output, const Difference& found) const;
+  Result<Mismatch> mismatch(const Batch& batch, std::size_t set, std::size_t output, Reproach reproach,
+                            const Difference& found) const;
   Result<double> value_at(const std::byte* base, std::int64_t index, const sandbox::TensorLeaf& leaf) const;
   Device& device_;
   const Session* session_ = nullptr;

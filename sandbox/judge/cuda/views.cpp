@@ -75,6 +75,7 @@ std::vector<View> views_of(const Manifest& got_manifest, const std::byte* got, c
     view.got = got + got_manifest.storages[mine.storage].offset + mine.offset * bytes;
     view.expected = expected + expected_manifest.storages[theirs.storage].offset + theirs.offset * bytes;
     view.element = element_of(theirs.dtype);
+    view.is_signed = theirs.dtype.compare(0, 3, "int") == 0;
     view.count = theirs.count();
     view.beyond = tolerance[i].beyond(view.count);
     set_layout(view, mine);

@@ -8,7 +8,7 @@ import copy
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from manifest import leaves, with_tensors
 from planting import LOOKED_AT, SMALLEST, integral
@@ -20,10 +20,60 @@ COMPLEX = {torch.complex64, torch.complex32}
 REPEATED = 16  # times that a value is found on average in a tensor that is not moved
 WIDE = (torch.float32, torch.float64)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
+# What these say of numbers that nothing was computed on is no matter of rounding.
+COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", "isin"}
+CONSTANTS = {"lift_fresh"}  # torch.tensor in a forward
+
+
+class AsRead:
+    """Which tensors of a run in double hold numbers as the reference reads them: inputs, state and constants, and views of
+    these. Comparing two of them is exact in every kernel, so it is done on the reference's own numbers, however the run
+    moved them."""
+
+    def __init__(self):
+        self.own = {}  # by the memory of the tensor in double: that tensor, which so stays alive, and the reference's
+
+    def note(self, wide, own):
+        if wide.numel() and wide.dtype == torch.float64:
+            self.own[wide.untyped_storage().data_ptr()] = (wide, own)
+
+    def forget(self, tensor):
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
+            self.own.pop(tensor.untyped_storage().data_ptr(), None)
+
+    def original(self, tensor):
+        """The reference's numbers in place of a tensor's; None where it was computed."""
+        wide, own = self.own.get(tensor.untyped_storage().data_ptr(), (None, None)) if tensor.numel() else (None, None)
+        if wide is None or wide.dtype != tensor.dtype:
+            return None
+        laid_out = own.new_empty(wide.untyped_storage().nbytes() // wide.element_size())
+        laid_out.as_strided(wide.shape, wide.stride(), wide.storage_offset()).copy_(own)
+        return laid_out.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def originals(self, func, args, kwargs):
+        """The arguments of a comparison with the reference's numbers; None where one of its floats was computed."""
+        if func.__name__.split(".")[0] not in COMPARISONS:
+            return None
+        missing, given = [], []
+
+        def replaced(value):
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                return value
+            own = self.original(value)
+            (missing if own is None else given).append(value)
+            return own
+
+        replacements = tree_map(replaced, (args, kwargs))
+        return replacements if given and not missing else None
 
 
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
+
+    def __init__(self, as_read=None, default=torch.float32):
+        """`default`: the dtype that torch's default was in the reference."""
+        super().__init__()
+        self.as_read, self.default = as_read or AsRead(), default
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -35,6 +85,15 @@ class InDouble(TorchDispatchMode):
             raise NotImplementedError(f"{func} reads the bits of a float")
         if torch.Tag.nondeterministic_seeded in func.tags:  # the same draw as the reference's
             return tree_map(widened, func(*args, **kwargs))
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if not tensors or func.__name__.split(".")[0] in CONSTANTS:
+            return self.constant(func, args, kwargs)
+        originals = self.as_read.originals(func, args, kwargs)
+        if originals is not None:
+            return func(*originals[0], **originals[1])
+        if func._schema.is_mutable:
+            for tensor in tensors:
+                self.as_read.forget(tensor)
         pairs = []
 
         def widen(value):
@@ -48,6 +107,19 @@ class InDouble(TorchDispatchMode):
             for narrow, wide in pairs:
                 narrow.copy_(wide)
         return tree_map(widened, result)
+
+    def constant(self, func, args, kwargs):
+        """A tensor that is made of numbers in the code (linspace, full, tensor): the reference's, in double."""
+        result = func(*args, **kwargs)
+        if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return tree_map(widened, result)
+        if result.dtype == torch.float64 and self.default != torch.float64 and kwargs.get("dtype") is None:
+            dtype = any(a.name == "dtype" for a in func._schema.arguments)
+            result = func(*args, **{**kwargs, "dtype": self.default}) if dtype else result.to(self.default)
+        wide = widened(result)
+        if wide is not result:
+            self.as_read.note(wide, result)
+        return wide
 
 
 def widened(value):
@@ -72,16 +144,26 @@ def run_in_double(model, values, move=None):
     the tensor that the reference has."""
     default = torch.get_default_dtype()
     change = (lambda wide, own: wide) if move is None else move
+    as_read = AsRead()
 
     def widen(tensor):
-        return change(tensor.double(), tensor) if tensor.is_floating_point() else tensor.clone()
+        if not tensor.is_floating_point():
+            return tensor.clone()
+        wide = change(tensor.double(), tensor)
+        if tensor.dtype != torch.float64 or move is not None:
+            as_read.note(wide, tensor)
+        return wide
 
     try:
         torch.set_default_dtype(torch.float64)
         wide = copy.deepcopy(model).double()
         if move is not None:
             move_state(wide, model, move)
-        with InDouble():
+        own = state_of(model)
+        for name, tensor in state_of(wide).items():
+            if tensor.is_floating_point():
+                as_read.note(tensor.data, own[name].data)
+        with InDouble(as_read, default):
             return [leaf.detach() for leaf in leaves(call(wide, with_tensors(values, widen)))]
     finally:
         torch.set_default_dtype(default)

@@ -83,21 +83,29 @@ def unit_rows(tensor):
     return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
 
 
-def at_the_ends(tensor, generator):
-    """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either): in the last place of the last
-    axis, in the last place of any axis, in the first place of the last one; elsewhere in the tensor at random."""
+def at_the_ends(tensor, generator, up):
+    """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either, `up` where there are several): in
+    the last place of the last axis, in that of the whole tensor, in the last place of any axis, in the first place of the last one; elsewhere in the
+    tensor at random."""
     def place(axis, last):
         index = [int(torch.randint(n, (1,), generator=generator)) for n in tensor.shape]
         index[axis] = tensor.shape[axis] - 1 if last else 0
         return sum(i * stride for i, stride in zip(index, tensor.stride()))
 
     axis = int(torch.randint(tensor.dim(), (1,), generator=generator))
-    return [(place(-1, True), 1 if tensor.numel() * OUTLIERS >= 2 else 0), (place(axis, True), 0), (place(-1, False), 0)]
+    first = up if tensor.numel() * OUTLIERS >= 2 else 0
+    # One of the other sign is always there: without it a relu does nothing to a tensor of one sign.
+    return [(place(-1, True), first), (last_place(tensor), first), (place(axis, True), -first), (place(-1, False), 0)]
 
 
-def add_outliers(tensor, generator=None, bold=False):
-    """Plants in one tensor; returns why not, or "". The places come from a generator of their own: a task may have
-    seeded torch's."""
+def last_place(tensor):
+    """Offset of the last element in row-major order."""
+    return sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
+
+
+def add_outliers(tensor, generator=None, bold=False, up=1):
+    """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in its last places. The places come from
+    a generator of their own: a task may have seeded torch's."""
     if not tensor.is_floating_point():
         return "not of floats"
     why = structure(tensor, bold)
@@ -107,12 +115,12 @@ def add_outliers(tensor, generator=None, bold=False):
     count = max(1, int(OUTLIERS * flat.numel()))
     where = torch.randint(flat.numel(), (count,), generator=generator)
     sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
-    ends = at_the_ends(tensor, generator)[:count]  # where a kernel that forgets the rest of an axis does not look
+    ends = at_the_ends(tensor, generator, up)[:count]  # where a kernel that forgets the rest of an axis does not look
     for number, (place, up) in enumerate(ends):
         if place not in where[:number]:
             where[number], sign[number] = place, up or sign[number]
     factor = sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))
-    factor[0] = 6 * sign[0]  # none in its row is larger, so that a maximum shows it
+    factor[:2] = 6 * sign[:2]  # none in its row is larger, so that a maximum shows it
     factor = factor.to(flat.device)
     where = where.to(flat.device)
     finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
@@ -129,9 +137,10 @@ def plant(values, seed, bold=False):
     sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing else can be planted."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, planted = [], False
+    up = 1
     for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator, bold)
-        planted = planted or not why
+        why = add_outliers(tensor, generator, bold, up)
+        planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
         reasons.append(f"input {place}: {why}")
     return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
 

@@ -40,7 +40,8 @@ local function text_of(content)
     return content, ""
   end
   local texts, thoughts = {}, {}
-  for _, part in ipairs(type(content) == "table" and content or {}) do
+  local parts = type(content) == "table" and content or {}
+  for _, part in ipairs(named(parts.text) and { parts } or parts) do
     if type(part) == "string" then
       texts[#texts + 1] = part
     elseif type(part) == "table" and part.thinking ~= nil then
@@ -102,7 +103,7 @@ local function read_call(given, index, seen)
   back_body.name = name or "unknown"
   -- What cannot be read goes back empty: templates of servers fail on it.
   local text = type(body.arguments) == "string" and body.arguments
-  back_body.arguments = not call.name and "{}" or text and is_object(json.decode(text)) and text
+  back_body.arguments = not call.name and "{}" or text and is_object(events.decode(text)) and text
     or next(arguments) and json.encode(arguments) or "{}"
   return call, back
 end
@@ -213,6 +214,34 @@ end
 local Stream = {}
 Stream.__index = Stream
 
+-- Joins the pieces of one string: only when they are needed, since an answer may have a hundred thousand.
+function Stream:join(key)
+  if self.parts[key] then
+    self.message[key], self.parts[key] = table.concat(self.parts[key]), nil
+  end
+end
+
+-- One field of a delta.
+function Stream:add(key, value)
+  local old = self.message[key]
+  if key == "content" and type(value) == "table" then
+    self:join(key)
+    old = self.message[key]
+    self.message[key] = type(old) == "string" and (old ~= "" and { { type = "text", text = old } } or nil) or old
+  elseif key == "content" and type(value) == "string" and type(old) == "table" then
+    value = value ~= "" and { { type = "text", text = value } } or nil
+  elseif type(value) == "string" and pieces.FRAGMENTS[key] and old == nil then
+    self.parts[key] = self.parts[key] or {}
+    table.insert(self.parts[key], value)
+    return
+  end
+  pieces.merge(self.message, { [key] = value })
+end
+
+function Stream:is_empty()
+  return next(self.message) == nil and next(self.parts) == nil and #self.calls == 0
+end
+
 function Stream:take(value)
   local choice = choice_of(value)
   self.problem = self.problem or failure_in(value, choice)
@@ -224,19 +253,14 @@ function Stream:take(value)
   self.finish = type(choice.finish_reason) == "string" and choice.finish_reason or self.finish
   local delta = type(choice.delta) == "table" and choice.delta
   -- Some servers put the whole message into their last event; it is news only where nothing came in pieces.
-  if not delta and type(choice.message) == "table" and next(self.message) == nil and #self.calls == 0 then
+  if not delta and type(choice.message) == "table" and self:is_empty() then
     delta = choice.message
   end
-  local rest = {}
-  for key, value_of in pairs(delta or {}) do
-    if key == "content" and type(value_of) == "table" and type(self.message.content) == "string" then
-      self.message.content = { { type = "text", text = self.message.content } }
-    elseif key == "content" and type(value_of) == "string" and type(self.message.content) == "table" then
-      value_of = value_of ~= "" and { { type = "text", text = value_of } } or nil
+  for key, item in pairs(delta or {}) do
+    if key ~= "role" and key ~= "tool_calls" and key ~= "function_call" then
+      self:add(key, item)
     end
-    rest[key] = key ~= "role" and key ~= "tool_calls" and key ~= "function_call" and value_of or nil
   end
-  pieces.merge(self.message, rest)
   for _, piece in ipairs(delta and calls_of(delta) or {}) do
     pieces.add_call(self.calls, piece)
   end
@@ -268,7 +292,7 @@ end
 
 -- A stream of server-sent events. One that ended early is a failure: what it said so far may be half a call.
 local function stream(body)
-  local self = setmetatable({ message = {}, calls = {} }, Stream)
+  local self = setmetatable({ message = {}, parts = {}, calls = {} }, Stream)
   local ok, problem = self:read(body)
   if ok and not self.finish and not self.done then
     ok, problem = nil, failure.bad("the stream ended early")
@@ -276,6 +300,9 @@ local function stream(body)
   if not ok then
     problem.usage = usage.of(self.usage)
     return nil, problem
+  end
+  for key in pairs(pieces.FRAGMENTS) do
+    self:join(key)
   end
   self.message.tool_calls = #self.calls > 0 and pieces.calls(self.calls) or nil
   return finished(self.message, self.finish, self.usage)

@@ -3,6 +3,7 @@
 -- from the environment and goes into one header, nowhere else.
 
 local answers = require "policies.endpoint.answer"
+local events = require "policies.endpoint.events"
 local failure = require "policies.endpoint.failure"
 local fs = require "khost.fs"
 local http = require "khost.http"
@@ -264,12 +265,19 @@ function Client:ask(body)
   end
 end
 
---- The first model that the server lists.
+--- The first model that the server lists. One that has only begun to start is asked a few times.
 ---@async
 ---@return string|nil model, string? message, string? code
 function Client:first_model()
-  local got, message = http.request { url = self.url .. "/models", headers = self:headers(), timeout_s = 30 }
-  local listed = got and got.status == 200 and json.decode(got.body)
+  local got, message
+  for try = 1, math.min(FEW_TRIES, self.tries) do
+    got, message = http.request { url = self.url .. "/models", headers = self:headers(), timeout_s = 30 }
+    if got and got.status < 500 then
+      break
+    end
+    sched.sleep(self:pause(try, {}, got and got.headers))
+  end
+  local listed = got and got.status == 200 and events.decode(got.body)
   local first = type(listed) == "table" and type(listed.data) == "table" and listed.data[1]
   if type(first) ~= "table" or type(first.id) ~= "string" then
     local why = message or self:without_key(failure.of_status(got.status, got.body).message)

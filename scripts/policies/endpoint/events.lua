@@ -63,14 +63,38 @@ local function without_halves(text)
   end
 end
 
+local DEEPEST = 48  -- what is nested deeper could not be written again, below the levels of a request
+
+local function is_deeper(value, than)
+  if type(value) ~= "table" then
+    return false
+  elseif than == 0 then
+    return true
+  end
+  for _, item in pairs(value) do
+    if is_deeper(item, than - 1) then
+      return true
+    end
+  end
+  return false
+end
+
+local function decoded(text)
+  local ok, value, message = pcall(json.decode, text)
+  if not ok or is_deeper(value, DEEPEST) then
+    return nil, ("it is nested deeper than %d levels"):format(DEEPEST)
+  end
+  return value, message
+end
+
 --- A value of JSON. Bytes that are no UTF-8 and halves of surrogate pairs, which cut tokens leave behind, are read as
---- U+FFFD.
+--- U+FFFD. What is nested too deep is refused.
 ---@param text string
 ---@return any|nil value, string? message
 function events.decode(text)
-  local value, message = json.decode(text)
+  local value, message = decoded(text)
   if value == nil and #text > 0 then
-    value = json.decode(without_halves(json.decode(json.encode(text))))
+    value = decoded(without_halves(json.decode(json.encode(text))))
   end
   return value, message
 end

@@ -11,6 +11,7 @@
 --   context, room   tokens of the whole and what is left beside the prompt, where the server says so; of "context"
 --   most_tokens     the most that an answer may have, where the server says so
 
+local events = require "policies.endpoint.events"
 local json = require "khost.json"
 
 local failure = {}
@@ -50,6 +51,8 @@ local FINAL_TYPES = { "invalid_request_error", "authentication_error", "permissi
 local ROOM = {
   "context length is (%d+) tokens.-%((%d+) in the messages", "context length is (%d+) tokens.-%((%d+) in your prompt",
   "context length is (%d+) tokens.-request has (%d+) input tokens",
+  "context length is (%d+) tokens.-prompt contains (%d+) input tokens",
+  "context length is (%d+) tokens.-prompt contains at least (%d+) input tokens",
   "context length of (%d+) tokens.-: (%d+) tokens from the input messages",
   "max_new_tokens`? must be <= (%d+)%. given: (%d+) `?inputs",
 }
@@ -169,7 +172,7 @@ end
 ---@param headers? table<string, string>
 ---@return table
 function failure.of_status(status, body, headers)
-  local value = json.decode(body)
+  local value = events.decode(body)
   local found = classified(problem_of(value == nil and body or value), status, false, ("status_%d"):format(status))
   found.message = ("status %d: %s"):format(status, found.message)
   local asked = headers and headers["x-should-retry"]

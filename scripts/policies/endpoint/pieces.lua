@@ -1,12 +1,13 @@
 -- Puts the pieces of a streamed message together: text, calls, and fields that only the provider knows, which must go
 -- back to it as if they had come whole.
 
+local events = require "policies.endpoint.events"
 local json = require "khost.json"
 
 local pieces = {}
 
--- Of a provider's own strings those that come in pieces; others come whole, and the last one counts.
-local FRAGMENTS = { content = true, reasoning_content = true, reasoning = true, reasoning_text = true, thinking = true,
+--- Of a message's strings those that come in pieces; others come whole, and the last one counts.
+pieces.FRAGMENTS = { content = true, reasoning_content = true, reasoning = true, reasoning_text = true, thinking = true,
   text = true, summary = true, refusal = true }
 
 local merge
@@ -45,7 +46,7 @@ merge = function(into, from)
     local old = into[key]
     if value == json.null then
       value = old
-    elseif type(old) == "string" and type(value) == "string" and FRAGMENTS[key] then
+    elseif type(old) == "string" and type(value) == "string" and pieces.FRAGMENTS[key] then
       value = old .. value
     elseif is_list(old) and is_list(value) and next(old) and next(value) then
       merge_list(old, value)
@@ -68,7 +69,7 @@ pieces.merge = merge
 
 local function complete(arguments)
   return type(arguments) == "table" or type(arguments) == "string" and arguments:find("}%s*$") ~= nil
-    and type(json.decode(arguments)) == "table"
+    and type(events.decode(arguments)) == "table"
 end
 
 local function named(value)
@@ -83,13 +84,19 @@ local function last_where(calls, holds)
   end
 end
 
--- Whether a piece with a name begins a call of its own behind one that has it already: the first is whole, and the
--- piece brings other arguments. A piece that only says again what is known begins nothing.
-local function begins(call, name, arguments)
+-- Whether a piece brings a further part of a name, before any argument has come.
+local function is_more_of_name(call, arguments, id)
+  return not id and (call.arguments or "") == "" and (arguments or "") == ""
+end
+
+-- Whether a piece with a name begins a call of its own behind one that is whole. With the same id it must bring other
+-- arguments: some servers say a call again at the end.
+local function begins(call, name, arguments, id)
   if name ~= call.name then
-    return call.name ~= nil
+    return call.name ~= nil and not is_more_of_name(call, arguments, id)
   end
-  return arguments ~= nil and arguments ~= "" and arguments ~= call.arguments and complete(call.arguments)
+  local news = not id or (arguments or "") ~= "" and arguments ~= call.arguments
+  return news and complete(call.arguments)
 end
 
 -- The call that a piece goes on with, or nil when it begins one. An index alone decides nothing: servers give none, or
@@ -107,7 +114,7 @@ local function target(calls, piece, name, arguments)
     end
     at = same
   end
-  return at and not (name and begins(at, name, arguments)) and at or nil
+  return at and not (name and begins(at, name, arguments, id)) and at or nil
 end
 
 --- Adds a piece of a call.
@@ -124,8 +131,8 @@ function pieces.add_call(calls, piece)
     call = { index = tonumber(piece.index), given = { ["function"] = {} } }
     calls[#calls + 1] = call
   end
-  call.name = call.name or name
-  local again = name and body.arguments == call.arguments and complete(call.arguments)
+  call.name = call.name and name and name ~= call.name and call.name .. name or call.name or name
+  local again = name and named(piece.id) and body.arguments == call.arguments and complete(call.arguments)
   if type(body.arguments) == "string" and type(call.arguments) ~= "table" and not again then
     call.arguments = (call.arguments or "") .. body.arguments
   elseif type(body.arguments) == "table" then

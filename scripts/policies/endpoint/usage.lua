@@ -75,13 +75,13 @@ local function is_price(value)
     and (value.cached == nil or number(value.cached)) and true or false
 end
 
--- "name" and "name*", as in { "gpt-*": … }; the longest that fits.
+-- The price of the name itself, else of the longest "name*" that it begins with.
 local function fitting(prices, model)
-  local best, size
-  for pattern, price in pairs(prices) do
+  local best, size = prices[model], math.huge
+  for pattern, price in pairs(best and {} or prices) do
     local head = pattern:match("^(.*)%*$")
-    if (pattern == model or head and model:sub(1, #head) == head) and #pattern > (size or -1) then
-      best, size = price, #pattern
+    if head and model:sub(1, #head) == head and (not best or #head > size) then
+      best, size = price, #head
     end
   end
   return best

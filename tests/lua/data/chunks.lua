@@ -118,6 +118,8 @@ chunks.SHORTER = {
     .. "messages, 4096 in the completion). Please reduce the length of the messages or completion."),
   vllm_new = refusal("'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 4096 "
     .. "tokens and your request has 100 input tokens (4096 > 4096 - 100)."),
+  vllm_newest = refusal("This model's maximum context length is 8192 tokens. However, you requested 4096 output tokens and your "
+    .. "prompt contains at least 7000 input tokens, for a total of at least 11096 tokens."),
   sglang = { status = 400, body = { object = "error", message = "Requested token count exceeds the model's maximum context "
     .. "length of 32768 tokens. You requested a total of 34096 tokens: 32000 tokens from the input messages and 4096 tokens "
     .. "for the completion." } },
@@ -130,8 +132,8 @@ chunks.SHORTER = {
   deepseek_answer = refusal "Invalid max_tokens value, the valid range of max_tokens is [1, 2048]",
   anthropic_answer = refusal("max_tokens: 4096 > 2048, which is the maximum allowed number of output tokens for m"),
 }
-for name, room in pairs { vllm = 1192, vllm_new = 3996, sglang = 768, anthropic = 1000, tgi = 804, openai_answer = 2048,
-  deepseek_answer = 2048, anthropic_answer = 2048 } do
+for name, room in pairs { vllm = 1192, vllm_new = 3996, vllm_newest = 1192, sglang = 768, anthropic = 1000, tgi = 804,
+  openai_answer = 2048, deepseek_answer = 2048, anthropic_answer = 2048 } do
   chunks.SHORTER[name].room = room
 end
 

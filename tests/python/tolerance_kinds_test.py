@@ -1,0 +1,107 @@
+"""Checks of what an element may be off by where functions jump, where elements of one size are conditioned differently, and
+where a small output holds numbers of different scales, with a Python that has torch:
+`python tests/python/tolerance_kinds_test.py`."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch
+
+from calibrated_task import Calibrated
+from oracle import run_in_double
+
+X = "torch.randn(128, 512)"
+HUNDREDTHS = "torch.randint(0, 101, (256, 256)) / 100.0"
+
+
+class Jumps(unittest.TestCase):
+    """What a share excuses is a jump, and no farther off; what is compared as it is read does not jump at all."""
+
+    def test_a_clamp_that_few_elements_show(self):
+        c = Calibrated("torch.clamp(torch.round(x * 24), -127, 127) / 24", "torch.randn(256, 1024)")
+        self.assertGreater(c.answer["kinds"]["planted"][0]["share"], 0)
+        self.assertGreater(c.wrong(lambda x: [torch.round(x * 24) / 24], "planted")[0], 0)
+        for kind in ("drawn", "planted"):
+            self.assertEqual(c.wrong(lambda x: [torch.round(x.double() * 24).clamp(-127, 127) / 24], kind), [0])
+
+    def test_integers_that_wrap_around(self):
+        c = Calibrated("torch.clamp(torch.round(x / s), -128, 127).to(torch.int8)",
+                       "torch.randn(256, 1024), torch.rand(256, 1) * 0.02 + 0.03", "x, s")
+        self.assertGreater(c.wrong(lambda x, s: [torch.round(x / s).to(torch.int32).to(torch.int8)], "planted")[0], 0)
+        self.assertEqual(c.wrong(lambda x, s: [torch.round(x.double() / s).clamp(-128, 127).to(torch.int8)]), [0])
+
+    def test_places_of_a_maximum_have_no_cap(self):
+        c = Calibrated("(x @ w).argmax(1)", "torch.randn(4096, 64).half().float(), torch.randn(64, 512).half().float()",
+                       "x, w")
+        self.assertIsNone(c.answer["kinds"]["drawn"][0]["cap"])
+
+    def test_edges_of_buckets_are_compared_as_they_are_read(self):
+        edges = "self.register_buffer('b', torch.linspace(0, 1, 11))"
+        for forward in ("torch.bucketize(x, self.b)", "torch.searchsorted(self.b, x)", "(x[..., None] >= self.b).sum(-1)",
+                        "torch.bucketize(x, torch.linspace(0, 1, 11))"):
+            c = Calibrated(forward, HUNDREDTHS, init=edges)
+            self.assertEqual((c.answer["ambiguous"], c.answer["uninformative"]), ("", ""), forward)
+            self.assertEqual(c.answer["kinds"]["drawn"][0]["share"], 0, forward)
+
+    def test_a_threshold_in_the_code_is_that_of_the_reference(self):
+        c = Calibrated("torch.where(x > 0.3, x, 0.0)", HUNDREDTHS)
+        self.assertEqual(c.answer["kinds"]["drawn"][0]["share"], 0)
+        self.assertGreater(c.wrong(lambda x: [torch.where(x >= 0.3, x, 0.0)])[0], 100)
+
+    def test_a_computed_number_is_no_input(self):
+        c = Calibrated("((x * 1.1) > 0.5).float()", X)
+        self.assertGreaterEqual(c.answer["kinds"]["drawn"][0]["share"], 0)
+        moved = run_in_double(c.calibration.sample().model, [torch.full((4,), 0.5)], lambda wide, own: wide * 0.9)
+        self.assertEqual(moved[0].tolist(), [0.0] * 4)
+        read = Calibrated("x.mul_(1.1) > 0.5", X).calibration.sample().model
+        self.assertEqual(run_in_double(read, [torch.full((4,), 0.5)])[0].tolist(), [True] * 4)
+
+    def test_rounded_tenths_are_judged_by_their_steps(self):
+        c = Calibrated("torch.round(x * 10)", HUNDREDTHS)
+        self.assertEqual(c.answer["uninformative"], "")
+        self.assertEqual(c.wrong(lambda x: [torch.round(x.double() * 10)]), [0])
+        self.assertGreater(c.wrong(lambda x: [torch.floor(x * 10)])[0], 10000)
+
+
+class Typical(unittest.TestCase):
+    """Elements of one octave that are conditioned differently."""
+
+    def test_sine_and_cosine_of_large_angles_in_bfloat16(self):
+        c = Calibrated("x * torch.cos(self.a[:, None] * self.f) + y * torch.sin(self.a[:, None] * self.f)",
+                       "torch.randn(8192, 32), torch.randn(8192, 32)", "x, y",
+                       "self.a = nn.Buffer(2 * torch.arange(8192.)); self.f = nn.Buffer(10000 ** (-torch.arange(32) / 32.))")
+        self.assertEqual(c.answer["uninformative"], "")
+        model = c.calibration.sample().model
+        for dtype, right in ((torch.bfloat16, False), (torch.float32, True)):
+            angle = (model.a[:, None].double() * model.f).to(torch.float32)
+            cosine, sine = angle.cos().to(dtype).float(), angle.sin().to(dtype).float()
+            self.assertEqual(c.wrong(lambda x, y, u=cosine, v=sine: [x * u + y * v]) == [0], right)
+
+
+class SmallOutputs(unittest.TestCase):
+    def test_statistics_of_different_scales_have_bounds_of_their_own(self):
+        c = Calibrated("torch.stack([x.mean(), x.var(), x.abs().max(), x.pow(8).sum()])", "torch.randn(100000)")
+        self.assertEqual((c.answer["uninformative"], c.answer["kinds"]["drawn"][0]["by"]), ("", "element"))
+
+        def stats(x):
+            return torch.stack([x.mean(), x.var(), x.abs().max(), x.pow(8).sum()])
+
+        for _ in range(5):
+            self.assertEqual(c.wrong(lambda x: [stats(x.double())]), [0])
+        for place in range(4):
+            kept = torch.arange(4) != place
+            self.assertEqual(c.wrong(lambda x, kept=kept: [stats(x) * torch.where(kept, 1.0, 0.999)]), [1])
+
+    def test_a_loss_without_its_last_element(self):
+        c = Calibrated("F.mse_loss(a, b)", "torch.rand(1000, 1003), torch.rand(1000, 1003)", "a, b")
+        self.assertEqual((c.answer["uninformative"], c.answer["planting"]), ("", ""))
+        for _ in range(5):
+            self.assertEqual(c.wrong(lambda a, b: [(a.flatten()[:-1] - b.flatten()[:-1]).square().sum() / a.numel()],
+                                     "planted"), [1])
+            self.assertEqual(c.wrong(lambda a, b: [(a.double() - b.double()).square().mean()], "planted"), [0])
+
+
+if __name__ == "__main__":
+    unittest.main()
