@@ -241,20 +241,25 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);
   }
-  if (serves == Serves::recorders || (serves == Serves::device_recorders && kDeviceRecordersConfined)) {
+  const bool confined = serves == Serves::recorders || (serves == Serves::device_recorders && kConfinedBesideDevice);
+  if (confined) {
     spec.argv.insert(spec.argv.end(), {"--confine", library});
+  }
+  if (confined || (candidate && kConfinedBesideDevice)) {
+    spec.argv.emplace_back("--empties");
   }
   if (serves == Serves::device_recorders) {
     spec.argv.emplace_back("--extensions");
   }
-  spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
-                      {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
-                      {"OMP_NUM_THREADS", "1"},
-                      {"CUDA_VISIBLE_DEVICES", ""},
-                      {"PYTHONDONTWRITEBYTECODE", "1"},
-                      // torch and its tools ask for devices while they are imported. CUDA's driver would be started for
-                      // that, and leave threads behind that children miss.
-                      {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}};
+  spec.environment = {
+      {"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
+      {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
+      {"OMP_NUM_THREADS", "1"},
+      {"CUDA_VISIBLE_DEVICES", ""},
+      {"PYTHONDONTWRITEBYTECODE", "1"},
+      // torch.utils.cpp_extension asks for devices while it is imported. Without this CUDA's driver would
+      // be started for that, and leave threads behind that children miss.
+      {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}};
   if (compilers) {  // the CPU's baselines; a reference gives back what it no longer needs
     spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
   }

@@ -69,6 +69,30 @@ def outcome_of_trial(pid):
     return f"a child on trial did not record in {TRIAL_S} s"
 
 
+class Folders:
+    """The writable folders of a jail, which are empty again whenever no child lives."""
+
+    def __init__(self):
+        if os.getppid() != 1:
+            raise RuntimeError("this zygote empties /tmp: it is started in a jail (zygote.cpp) and nowhere else")
+        self.mounts = mount_points()
+        self.living = set()
+
+    def began(self, pid):
+        self.living.add(pid)
+
+    def ended(self, pid):
+        """What cannot be removed ends the jail, and the next one begins without it."""
+        self.living.discard(pid)
+        if self.living:
+            return
+        try:
+            for folder in FOLDERS:
+                remove_below(folder, self.mounts)
+        except (OSError, RecursionError):
+            os._exit(0)
+
+
 class Confinement:
     def __init__(self, library, with_extensions):
         """`library` exports khost_confine (alone_python.cpp). `with_extensions`: children record candidates in Python that
@@ -77,8 +101,6 @@ class Confinement:
             raise RuntimeError("this zygote empties /tmp: it is started in a jail (zygote.cpp) and nowhere else")
         self.library = ctypes.CDLL(library)
         self.with_extensions = with_extensions
-        self.mounts = mount_points()
-        self.living = set()
         self.prepare()
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)  # children look neither into this process nor into each other
 
@@ -126,20 +148,3 @@ class Confinement:
         error = self.library.khost_confine()
         if error:
             raise OSError(error, "the process cannot be confined: " + os.strerror(error))
-
-    def began(self, pid):
-        self.living.add(pid)
-
-    def ended(self, pid):
-        self.living.discard(pid)
-        self.empty_folders()
-
-    def empty_folders(self):
-        """In a jail without a child. What cannot be removed ends the jail, and the next one begins without it."""
-        if self.living:
-            return
-        try:
-            for folder in FOLDERS:
-                remove_below(folder, self.mounts)
-        except (OSError, RecursionError):
-            os._exit(0)

@@ -222,11 +222,16 @@ def main():
         from candidate_turns import warm_up
         warm_up()
         ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
-    confinement = None
+    confinement = folders = None
+    if "--empties" in sys.argv:
+        from confinement import Folders
+        folders = Folders()
     if "--confine" in sys.argv:
         from confinement import Confinement
         library = sys.argv[sys.argv.index("--confine") + 1]
         confinement = Confinement(library, with_extensions="--extensions" in sys.argv)
+    if folders:
+        folders.ended(None)  # what the imports left there
     signal.alarm(0)
     if "--quiet" in sys.argv:
         # What is written before tells the judge why this process did not come up. No child may write there.
@@ -243,8 +248,8 @@ def main():
             compiler_wanted = False
         try:
             while (ended := os.waitpid(-1, os.WNOHANG)[0]):
-                if confinement:
-                    confinement.ended(ended)
+                if folders:
+                    folders.ended(ended)
         except ChildProcessError:
             pass
         try:
@@ -261,8 +266,8 @@ def main():
                 child(socket.socket(fileno=fds[0]), confinement)
             finally:
                 os._exit(1)
-        if confinement:
-            confinement.began(pid)
+        if folders:
+            folders.began(pid)
         os.close(fds[0])
 
 
