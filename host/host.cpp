@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "host/log/plain_text.h"
 #include "host/modules/modules.h"
@@ -163,25 +164,33 @@ int Host::run_root() {
   io_.restart();
   boost::asio::signal_set signals(io_, SIGINT, SIGTERM);
   boost::asio::steady_timer last_resort(io_);
-  signals.async_wait([&](const boost::system::error_code& error, int) {
-    if (error) {
-      return;
-    }
-    std::fprintf(stderr, "\nkhost: interrupted, stopping (again to stop at once)\n");
-    interrupt();
-    signals.async_wait([](const boost::system::error_code& again, int) {
-      if (!again) {
-        std::_Exit(130);
+  const std::function<void()> wait_for_signal = [&] {
+    signals.async_wait([&](const boost::system::error_code& error, int) {
+      if (error) {
+        return;
       }
-    });
-    last_resort.expires_after(kPatience);
-    last_resort.async_wait([](const boost::system::error_code& late) {
-      if (!late) {
-        std::fprintf(stderr, "khost: some work did not stop in time; leaving anyway\n");
-        std::_Exit(130);
+      if (const auto handler = std::exchange(on_interrupt_, nullptr)) {
+        handler();
+        wait_for_signal();
+        return;
       }
+      std::fprintf(stderr, "\nkhost: interrupted, stopping (again to stop at once)\n");
+      interrupt();
+      signals.async_wait([](const boost::system::error_code& again, int) {
+        if (!again) {
+          std::_Exit(130);
+        }
+      });
+      last_resort.expires_after(kPatience);
+      last_resort.async_wait([](const boost::system::error_code& late) {
+        if (!late) {
+          std::fprintf(stderr, "khost: some work did not stop in time; leaving anyway\n");
+          std::_Exit(130);
+        }
+      });
     });
-  });
+  };
+  wait_for_signal();
   bool deadlocked = false;
   while (tasks_.alive() > 0) {
     if (tasks_.deadlocked()) {

@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ class Host {
   int run_function(const std::string& name);
   // Cancels the root task; safe to call on the loop's thread.
   void interrupt();
+  // Called instead by the next SIGINT or SIGTERM, once: a service drains. Empty: as before. On the loop's thread.
+  void on_interrupt(std::function<void()> handler) { on_interrupt_ = std::move(handler); }
 
  private:
   int run_root();
@@ -54,6 +57,7 @@ class Host {
   boost::asio::thread_pool pool_;
   lua::Vm vm_;
   lua::Tasks tasks_;
+  std::function<void()> on_interrupt_;
   bool interrupted_ = false;
 };
 

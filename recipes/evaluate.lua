@@ -6,6 +6,7 @@ local args = require "lib.args"
 local beneath = require "lib.beneath"
 local episode = require "agent.episode"
 local experts = require "policies.experts"
+local formats = require "chat.formats"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
 local load = require "suites.load"
@@ -19,6 +20,7 @@ local sched = require "khost.sched"
 local script = require "policies.script"
 local tables = require "evaluation.table"
 local tools = require "agent.tools"
+local prices = require "policies.endpoint.usage"
 local verdicts = require "judge.verdict"
 local workspace = require "suites.workspace"
 
@@ -28,7 +30,7 @@ local OPTIONS = {
   { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
   { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
   { name = "--price", kind = "text",
-    help = "of an endpoint: IN,OUT for a million tokens each; gives the cost of a task" },
+    help = "of an endpoint: IN,OUT or IN,OUT,CACHED for a million tokens, or a JSON file; gives the cost of a task" },
   { name = "--minutes", kind = "number", default = 30, help = "of a trajectory of an endpoint" },
   { name = "--solutions", kind = "list",
     help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
@@ -48,7 +50,7 @@ local function load_suite(run, options)
   for index, text in ipairs(options.level) do
     levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
   end
-  local suite, message = load.suite(options.suite, { levels = levels })
+  local suite, message = load.suite(options.suite, { levels = levels, target = run.config.machine.target })
   if not suite then
     args.misuse("--suite " .. message)
   end
@@ -79,11 +81,8 @@ local function prices_of(text)
   if not text then
     return nil
   end
-  local input, output = text:match("^([%d%.]+),([%d%.]+)$")
-  if not tonumber(input) or not tonumber(output) then
-    args.misuse(("--price %s: IN,OUT expected, as in 3,15"):format(text))
-  end
-  return { input = tonumber(input), output = tonumber(output) }
+  local given, message = prices.parse_prices(text)
+  return given or args.misuse("--price " .. message)
 end
 
 local function policy_of(run, spec, options)
@@ -92,7 +91,9 @@ local function policy_of(run, spec, options)
   if kind == "expert" and experts.has(target, rest) then
     return script.expert(rest, target)
   elseif kind == "local" then
-    return models.policy(run, models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest))), spec)
+    run.models = {}  -- the trainers of all policies stay open
+    local actor = models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest)))
+    return models.policy(run, actor, spec, { format = formats.of(actor:policy()) })
   end
   if kind == "endpoint" then
     local policy, message = named.open(spec, { toolset = tools.load(), model = options.model,

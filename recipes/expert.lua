@@ -1,166 +1,158 @@
 -- The first slice of the pipeline, real from end to end: compose tasks out of PyTorch operators, filter them by
--- execution, let the expert write C++ kernels for them in three variants, judge every kernel, and print the paper's
--- table 1. Everything is in the run's database; --resume repeats no verdict.
+-- execution, let the rule-based expert write kernels for them in all its variants, judge every kernel, and print the
+-- paper's table 1. Everything is in the run's database; --resume repeats no verdict.
 --
--- Departures from the paper: tasks come from random composition only, the target is the CPU, the policy is a rule-based
--- expert.
+-- Departures from the paper: tasks come from random composition only, the policy is a rule-based expert.
+
+local admit = require "synthesis.admit"
 local args = require "lib.args"
 local compose = require "synthesis.compose"
-local config = require "khost.config"
-local expert = require "policies.expert"
-local filter = require "synthesis.filter"
+local experts = require "policies.experts"
 local fs = require "khost.fs"
-local client = require "judge.client"
 local metrics = require "evaluation.metrics"
+local pipeline = require "lib.pipeline"
 local progress = require "khost.progress"
 local random = require "lib.random"
-local reload = require "khost.reload"
-local rewards = require "khost.rewards"
-local sched = require "khost.sched"
 local score = require "evaluation.score"
-local store = require "khost.store"
+local tables = require "evaluation.table"
 
-local OPTIONS = {
-  { name = "--preset", kind = "text", default = "expert", help = "numbers of the run: recipes/presets/NAME.toml" },
-  { name = "--set", kind = "list", help = "override a key: --set tasks.count=20" },
-  { name = "--seed", kind = "number", default = 1, help = "of every draw" },
-  { name = "--resume", kind = "text", optional_value = "latest", help = "go on with a run: its name, or the latest" },
-  { name = "--reward", kind = "text", default = "milestone", help = "scripts/rewards/NAME.lua" },
-}
 local ABOUT = { name = "recipes/expert.lua", summary = "the expert over composed tasks, judged and tabled" }
+local OPTIONS = {
+  { name = "--reward", kind = "text", help = "scripts/rewards/NAME.lua, the same as --set reward.scheme=NAME" },
+}
+for index, option in ipairs(pipeline.OPTIONS) do
+  OPTIONS[index + 1] = option.name == "--preset" and { name = "--preset", kind = "text", default = "expert",
+    help = option.help } or option.name ~= "--plan" and option or nil
+end
 
--- Composes and filters; what the store has already is not asked again. Returns the kept tasks and a count for each
--- reason.
-local function synthesize(run, process, c)
-  local stream, tasks, reasons = random.stream("tasks " .. run:info().seed), {}, {}
-  local bar = progress.begin("synthesize", c.tasks.count)
-  for i = 1, c.tasks.count do
-    local task = compose.task(stream, c.tasks)
+-- A composed task as the store keeps it: kept with its graph, or dropped with its reason.
+local function decide(run, task)
+  local keep, reason, facts = admit.task(run.judging, task, run.config.tasks.eager_ms)
+  local graph, why
+  if keep then
+    graph, why = run.judging:trace(task)
+    keep, reason = graph ~= nil, graph and "kept" or "not_traceable"
+  end
+  return { name = task.name, split = "test", timed = true, status = keep and "kept" or "dropped", reason = reason,
+    source = task.source, eager_s = facts.run and facts.run.eager_s, facts = facts, graph = graph, error = why }
+end
+
+-- Composes and filters; what the store has already is not asked again.
+local synthesize = { name = "synthesize" }
+
+function synthesize.execute(run)
+  local c, reasons, kept = run.config.tasks, {}, 0
+  local stream = random.stream("tasks " .. run.seed)
+  local bar = progress.begin("synthesize", c.count)
+  for i = 1, c.count do
+    local task = compose.task(stream, c)
     local id = ("%03d-%s"):format(i, task.name)
-    local row = run:get("tasks", id)
+    local row = run.store:get("tasks", id)
     if not row then
-      local facts, message = process:request("admit", { task = { source = task.source } })
-      local keep, reason = false, "failed"
-      if facts then keep, reason = filter.keep(facts, c.tasks) end
-      row = {
-        name = task.name, status = keep and "kept" or "dropped", reason = reason, source = task.source,
-        eager_s = facts and facts.eager_s, facts = facts, error = message,
-      }
-      assert(run:put("tasks", id, row))
+      row = decide(run, task)
+      assert(run.store:put("tasks", id, row))
     end
     reasons[row.reason] = (reasons[row.reason] or 0) + 1
-    if row.status == "kept" then
-      tasks[#tasks + 1] = { id = id, source = task.source, graph = assert(process:request("trace", { task = task })) }
-    end
+    kept = kept + (row.status == "kept" and 1 or 0)
     bar:add(1)
   end
-  bar:finish(("%d of %d kept"):format(#tasks, c.tasks.count))
-  return tasks, reasons
+  bar:finish(("%d of %d kept"):format(kept, c.count))
+  return { kept = kept, tables = { tables.counts("Tasks by reason", "reason", reasons) } }
 end
 
 -- The stored verdict of this policy on this task, or a new one.
-local function verdict_of(run, process, policy, task, files, schedule, hash)
-  local known = run:list("verdicts", { where = { policy = policy, task = task.id }, limit = 1 })[1]
-  if known then return known, known.reward end
-  local verdict = assert(process:request("evaluate", { task = { source = task.source }, files = files }))
-  local reward, _, why = schedule:score({ verdict = verdict }, 0)
-  assert(run:append("verdicts", {
-    stage = "evaluate", policy = policy, task = task.id, verdict = verdict, files = files, reward = reward,
-    void = why, scheme = schedule:scheme(0), script_hash = hash,
-  }))
+local function verdict_of(run, policy, task, files)
+  local known = run.store:list("verdicts", { where = { policy = policy, task = task.id }, limit = 1 })[1]
+  if known then
+    return known, known.reward
+  end
+  local verdict = run.judging:verdict(task, files, { measure = true })
+  local reward, parts, hash = run.reward:score({ verdict = verdict }, 0)
+  assert(run.store:append("verdicts", { stage = "evaluate", policy = policy, task = task.id, verdict = verdict,
+    files = files, reward = reward, void = not reward and tostring(parts) or nil, scheme = run.config.reward.scheme,
+    script_hash = reward and hash or nil }))
   return verdict, reward
 end
 
-local function reward_rows(rows)
-  local lines = {}
-  for variant, counts in pairs(rows) do
-    lines[#lines + 1] = { variant, tostring(counts[-1] or 0), tostring(counts[1] or 0), tostring(counts[2] or 0),
-      tostring(counts[3] or 0) }
+-- All kernels of one variant: their verdicts and their rewards; tasks without a rule are counted by reason.
+local function judge_variant(run, tasks, variant, refused, bar)
+  local list, rewards = {}, {}
+  for _, task in ipairs(tasks) do
+    local files, why = experts.write(run.config.machine.target, task.graph, variant)
+    if files then
+      local verdict, reward = verdict_of(run, "expert-" .. variant, task, files)
+      list[#list + 1], rewards[#rewards + 1] = verdict, reward
+    else
+      refused[why] = (refused[why] or 0) + 1
+    end
+    bar:add(1)
   end
-  table.sort(lines, function(a, b) return a[1] < b[1] end)
-  return lines
+  return list, rewards
 end
 
-local function judge_all(run, process, tasks, c, schedule, hash)
-  local rows, seen, refused = {}, {}, {}
-  local bar = progress.begin("judge", #tasks * #c.expert.variants)
-  for _, variant in ipairs(c.expert.variants) do
-    local verdicts, counts = {}, {}
-    for _, task in ipairs(tasks) do
-      local files, why = expert.write(task.graph, variant)
-      if files then
-        local verdict, reward = verdict_of(run, process, "expert-" .. variant, task, files, schedule, hash)
-        verdicts[#verdicts + 1] = verdict
-        if reward then counts[reward] = (counts[reward] or 0) + 1 end
-      else
-        refused[why] = (refused[why] or 0) + 1
-      end
-      bar:add(1)
+-- The variants that the preset names, or all of the target's expert.
+local function variants_of(run)
+  local target, named = run.config.machine.target, run.config.expert.variants
+  local known = experts.of(target).ORDER
+  for _, variant in ipairs(named) do
+    if not experts.has(target, variant) then
+      args.misuse(("expert.variants: the expert for target %s writes %s, not %s"):format(target,
+        table.concat(known, ", "), variant))
     end
-    rows[#rows + 1] = score.row("expert, " .. variant, metrics.table1(verdicts))
-    seen[variant] = counts
+  end
+  return #named > 0 and named or known
+end
+
+local LEVELS = { -1, 1, 2, 3 }  -- of the milestone scheme
+
+-- How many of the rewards are of each level, and their mean.
+local function reward_row(variant, rewards)
+  local counts, row = {}, { variant }
+  for _, reward in ipairs(rewards) do
+    counts[reward] = (counts[reward] or 0) + 1
+  end
+  for _, level in ipairs(LEVELS) do
+    row[#row + 1] = tostring(counts[level] or 0)
+  end
+  row[#row + 1] = #rewards > 0 and ("%+.2f"):format(metrics.mean(rewards)) or "-"
+  return row
+end
+
+local evaluate = { name = "evaluate" }
+
+function evaluate.execute(run)
+  local tasks, variants = run:tasks("test"), variants_of(run)
+  local first, second, refused = {}, {}, {}
+  local bar = progress.begin("judge", #tasks * #variants)
+  for index, variant in ipairs(variants) do
+    local list, rewards = judge_variant(run, tasks, variant, refused, bar)
+    first[index] = score.row("expert, " .. variant, metrics.table1(list))
+    second[index] = reward_row(variant, rewards)
   end
   bar:finish()
-  return rows, seen, refused
-end
-
-local function count_rows(counts)
-  local rows = {}
-  for reason, n in pairs(counts) do rows[#rows + 1] = { reason, tostring(n) } end
-  table.sort(rows, function(a, b) return a[1] < b[1] end)
-  return rows
+  table.sort(second, function(a, b) return a[1] < b[1] end)
+  local result = { refused = refused, tables = { { title = "Table 1", columns = score.columns, rows = first },
+    { title = "Rewards", columns = { "variant", "-1", "1", "2", "3", "mean" }, rows = second } } }
+  if next(refused) then
+    table.insert(result.tables, tables.counts("Tasks without a rule", "reason", refused))
+  end
+  return result
 end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
-  local loaded, message = config.load { preset = options.preset, set = options.set }
-  if not loaded then args.misuse(message) end
-  local c = config.plain(loaded)
-  sched.seed(options.seed)
-  local scheme, why = reload.open("rewards." .. options.reward)
-  if not scheme then args.misuse(("--reward %s: %s"):format(options.reward, why)) end
-
-  local record
-  if options.resume then
-    local folder, missing = store.find(c.machine.runs, options.resume ~= "latest" and options.resume or nil)
-    if not folder then args.misuse("--resume: " .. missing) end
-    record = assert(store.open(folder))
-    c = record:info().config
-    sched.seed(record:info().seed)
-  else
-    record = assert(store.create(c.machine.runs, {
-      name = "expert", recipe = "recipes/expert.lua", preset = options.preset, seed = options.seed, config = c,
-    }))
+  if options.reward then
+    table.insert(options.set, "reward.scheme=" .. options.reward)
   end
-  local process, unavailable = client.open(c, { target = "cpu" })
-  if not process then args.misuse(unavailable) end
-
-  local finished = record:stage("synthesize")
-  if not (finished and finished.status == "done") then record:begin_stage("synthesize") end
-  local tasks, reasons = synthesize(record, process, c)
-  local drops = { title = "Tasks by reason", columns = { "reason", "tasks" }, rows = count_rows(reasons) }
-  if not (finished and finished.status == "done") then
-    record:finish_stage("synthesize", { kept = #tasks, tables = { drops } })
-  end
-  print(score.text(drops.columns, drops.rows) .. "\n")
-
-  local evaluated = record:stage("evaluate")
-  if evaluated and evaluated.status == "done" then
+  local this = pipeline.open(options, ABOUT.name)
+  if this:result("evaluate") then
     args.misuse("--resume: this run is finished; `khost show` prints it")
   end
-  record:begin_stage("evaluate")
-  local schedule = rewards.schedule((scheme:get()))
-  local rows, seen, refused = judge_all(record, process, tasks, c, schedule, scheme:hash())
-  process:close()
-  local first = { title = "Table 1", columns = score.columns, rows = rows }
-  local second = { title = "Rewards", columns = { "variant", "-1", "1", "2", "3" }, rows = reward_rows(seen) }
-  record:finish_stage("evaluate", { tables = { first, second }, refused = refused })
-  print(score.text(first.columns, first.rows) .. "\n")
-  print(score.text(second.columns, second.rows))
-  for reason, n in pairs(refused) do print(("%d tasks without a rule: %s"):format(n, reason)) end
-  record:finish("done")
-  fs.eprint(("khost: %s\n"):format(record:folder()))
-  record:close()
+  this:stage(synthesize)
+  this:stage(evaluate)
+  local folder = this.folder
+  this:close("done")
+  fs.eprint(("khost: %s\n"):format(folder))
   return 0
 end
 

@@ -1,4 +1,5 @@
--- The whole of the paper as one run: tasks, filter, base model, single-turn PPO, trajectories, rejection fine-tuning,
+-- The whole of the paper as one run: tasks, filter, base model, supervised start, single-turn PPO, trajectories,
+-- rejection fine-tuning,
 -- value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages and runs alone too.
 --
 -- Departures from the paper are named at the top of each stage's file.
@@ -7,11 +8,13 @@ local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local log = require "khost.log"
+local page = require "report.page"
 local pipeline = require "lib.pipeline"
 local plan = require "lib.plan"
+local store = require "khost.store"
 
-local STAGES = { "synthesize", "filter", "base", "single_turn", "collect", "rft", "value", "agentic", "evaluate",
-  "report" }
+local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",
+  "evaluate", "report" }
 local ABOUT = { name = "recipes/full_pipeline.lua", summary = "the whole pipeline as one run" }
 
 local function execute(run)
@@ -38,6 +41,10 @@ local function run(list)
   execute(this)
   local folder = this.folder
   this:close("done")
+  -- The page that the last stage wrote shows a run that is not finished yet.
+  local finished = assert(store.open(folder, { read_only = true }))
+  assert(page.write(folder .. "/report.html", { finished }))
+  finished:close()
   fs.eprint(("khost: %s\nkhost: page %s/report.html\n"):format(folder, folder))
   return 0
 end

@@ -8,10 +8,10 @@ local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
+local markup = require "lib.markup"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
-local svg = require "lib.svg"
 local trainer = require "khost.trainer"
 
 local OPTIONS = {
@@ -174,13 +174,13 @@ local function figure(metric, curves, variants)
   put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d 196" font-family="sans-serif" font-size="11">',
     p.left + p.step * #variants)
   put('<rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="16" font-size="13">%s over %d steps%s</text>',
-    p.left, svg.escape(metric), steps, LOWEST[metric] and (", %g where it is below"):format(LOWEST[metric]) or "")
+    p.left, markup.escape(metric), steps, LOWEST[metric] and (", %g where it is below"):format(LOWEST[metric]) or "")
   put('<text x="%d" y="%d" text-anchor="end">%.3g</text><text x="%d" y="%d" text-anchor="end">%.3g</text>', p.left - 4,
     p.top + 10, high, p.left - 4, p.top + p.height, low)
   for index, variant in ipairs(variants) do
     local left = p.left + p.step * (index - 1)
     put('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#bbb"/><text x="%d" y="%d">%s</text>', left,
-      p.top, p.width, p.height, left, p.top + p.height + 15, svg.escape(TITLES[variant]))
+      p.top, p.width, p.height, left, p.top + p.height + 15, markup.escape(TITLES[variant]))
     for _, run in ipairs(curves) do
       local points = {}
       for step, point in ipairs(run.variant == variant and run.curve or {}) do

@@ -27,7 +27,7 @@ local OPTIONS = {
   { name = "--eager-ms", kind = "text", default = "1,100", help = "least and most eager time" },
   { name = "--similarity", kind = "number", default = 0.9, help = "most, to any evaluation task" },
   { name = "--jobs", kind = "number",
-    help = "tasks measured at once (default: 2; cuda: the cores but two, at most 14)" },
+    help = "tasks measured at once (default: judge.jobs of khost.toml; cuda: the cores but two, at most 14)" },
   { name = "--timeout", kind = "number", default = 120, help = "seconds of one stage of one task" },
   { name = "--target", kind = "text", default = "cpu", help = "cpu, or cuda: sizes and times for a GPU" },
   { name = "--no-compile", kind = "flag", help = "leave torch.compile out" },

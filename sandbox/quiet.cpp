@@ -32,7 +32,7 @@ bool is_jail(pid_t pid) {
 
 Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) {
   begun++;
-  look_again();
+  stop_new_processes();
 }
 
 Quiet::~Quiet() {
@@ -42,13 +42,13 @@ Quiet::~Quiet() {
   over++;
 }
 
-std::optional<unsigned> Quiet::begun_and_over() {
+std::optional<unsigned> Quiet::completed_count() {
   const unsigned ended = over;  // first: none can have ended that is not counted below
   const unsigned number = begun;
   return number == ended ? std::optional(number) : std::nullopt;
 }
 
-void Quiet::look_again() {
+void Quiet::stop_new_processes() {
   for (int pass = 0; pass < kMostPasses && look(); pass++) {
   }
 }
@@ -76,8 +76,12 @@ bool Quiet::stop_below(pid_t pid, bool whole) {
   for (const pid_t child : children_of(pid)) {
     holds = stop_below(child, true) || holds;
   }
-  if (!whole || holds || stopped_.count(pid) > 0 || strchr("RSDI", state_of(pid)) == nullptr) {
+  if (!whole || holds || strchr("RSDI", state_of(pid)) == nullptr) {
     return holds;
+  }
+  if (const auto known = stopped_.find(pid); known != stopped_.end()) {
+    send(known->second.get(), SIGSTOP);  // something continued it
+    return false;
   }
   Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const char state = fd ? state_of(pid) : '\0';

@@ -24,11 +24,12 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
   ~Quiet();
 
-  // Stops what has appeared since. A fraction of a millisecond for each ten processes.
-  void look_again();
-  // How many have begun; nothing while one lives. Who reads the same number before and after a look at a process knows
-  // that none had stopped it. Any thread.
-  static std::optional<unsigned> begun_and_over();
+  // Stops processes that have appeared since, and stopped ones that run again. A fraction of a millisecond for each ten
+  // processes.
+  void stop_new_processes();
+  // The number of finished quiet periods, or nothing while one is active. If it is the same before and after a look at a
+  // process, no quiet period had stopped that process. Any thread.
+  static std::optional<unsigned> completed_count();
   std::size_t stopped() const { return stopped_.size(); }
 
  private:

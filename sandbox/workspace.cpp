@@ -39,7 +39,8 @@ Status copy_template(const std::string& from, const Folder& to,
                      const std::function<std::optional<uid_t>(const std::string&)>& owner_of) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(from, error)) {
-    const std::string path = fs::relative(entry.path(), from).string();
+    // Lexical: files may be links to those of another skill, which are copied as what they name.
+    const std::string path = entry.path().lexically_relative(from).string();
     if (entry.is_directory()) {
       const Status made = to.make_folder(path, owner_of(path));
       if (!made) {

@@ -15,6 +15,7 @@ namespace {
 
 struct LuaCase {
   std::string name;  // "sched: map keeps the order"
+  std::string file;  // "tests/lua/sched_test.lua"
   std::string module;
   std::string function;
 };
@@ -22,7 +23,7 @@ struct LuaCase {
 bool skipped = false;
 std::deque<LuaCase> cases;  // doctest keeps pointers into it
 size_t current_case = 0;
-constexpr const char* kFile = "tests/lua";
+constexpr const char* kFolder = "tests/lua/";
 
 HostOptions test_options() {
   HostOptions options;
@@ -58,14 +59,15 @@ void find_cases() {
     lua_getfield(L, -1, "names");
     lua_pushstring(L, ("tests.lua." + module).c_str());
     const std::string subject = module.substr(0, module.size() - 5);
+    const std::string file = kFolder + module + ".lua";
     if (lua_pcall(L, 1, 1, 0) != 0) {
       // A spec that does not load is a case that fails, not one that is missing.
-      cases.push_back({"lua " + subject + ": loads (" + lua_tostring(L, -1) + ")", "tests.lua." + module, ""});
+      cases.push_back({"lua " + subject + ": loads (" + lua_tostring(L, -1) + ")", file, "tests.lua." + module, ""});
     } else {
       for (const auto& name : lua::Codec<std::vector<std::string>>::get(L, lua_gettop(L))) {
         std::string title = name;
         std::replace(title.begin(), title.end(), '_', ' ');
-        cases.push_back({"lua " + subject + ": " + title, "tests.lua." + module, name});
+        cases.push_back({"lua " + subject + ": " + title, file, "tests.lua." + module, name});
       }
     }
     lua_pop(L, 1);
@@ -101,13 +103,14 @@ void register_lua_cases() {
   find_cases();
   for (size_t i = 0; i < cases.size(); i++) {
     // A doctest case is a function without data: the line, which is ours to choose, says which one it is.
-    doctest::detail::TestCase test(run_current, kFile, static_cast<unsigned>(i), doctest::detail::TestSuite());
+    doctest::detail::TestCase test(run_current, cases[i].file.c_str(), static_cast<unsigned>(i),
+                                   doctest::detail::TestSuite());
     doctest::detail::regTest(test * cases[i].name.c_str());
   }
 }
 
 void begin_case(const doctest::TestCaseData& data) {
-  if (data.m_file == kFile) {
+  if (std::string(data.m_file.c_str()).starts_with(kFolder)) {
     current_case = data.m_line;
   }
 }

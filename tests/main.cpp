@@ -5,7 +5,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include <string>
+#include <vector>
+
 #include "tests/lua_cases.h"
+#include "tests/selection.h"
 
 namespace {
 
@@ -38,7 +42,7 @@ struct Counter : doctest::IReporter {
   void log_message(const doctest::MessageData&) override {}
   void test_case_skipped(const doctest::TestCaseData& data) override {
     if (data.m_skip && !named) {
-      std::printf("skipped: %s (takes minutes: ./khost test -R NAME)\n", data.m_name);
+      std::printf("skipped: %s (takes minutes: ./khost test --slow, or -R NAME)\n", data.m_name);
       skipped++;
     }
   }
@@ -52,16 +56,21 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a run that is killed has said what it saw
   doctest::Context context(argc, argv);
   context.setOption("no-intro", true);
+  std::vector<std::string> words;  // of khost's own; doctest's options begin with a dash
   for (int i = 1; i < argc; i++) {
+    if (argv[i][0] != '-') {
+      words.emplace_back(argv[i]);
+    }
     named = named || std::strncmp(argv[i], "-tc", 3) == 0 || std::strncmp(argv[i], "--test-case", 11) == 0;
   }
   khost::tests::register_lua_cases();
+  khost::tests::keep_chosen(words);
   const int result = context.run();
   if (context.shouldExit()) {
     return result;
   }
   if (passed + failed + skipped == 0) {
-    std::fprintf(stderr, "no test has such a name\n");
+    std::fprintf(stderr, "no test is chosen by these words and names\n");
     return 1;
   }
   std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -64,9 +64,11 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // An actor: nll and entropy an action token.
   Result<Metrics> evaluate(const Batch& batch);
 
-  // A checkpoint is also a model directory that open and Hugging Face's loaders read.
-  Status save(const std::string& directory, const Json& note);
-  Result<Json> load(const std::string& directory);  // returns the note
+  // A checkpoint is also a model directory that open and Hugging Face's loaders read. Without `optimizer` it has no
+  // moments: then weights are copied first and written aside, while updates and rollouts go on.
+  Status save(const std::string& directory, const Json& note, bool optimizer = true);
+  // Returns the note. Without `optimizer` only weights are taken, and the optimizer begins anew.
+  Result<Json> load(const std::string& directory, bool optimizer = true);
 
   Role role() const { return role_; }
   int64_t steps() const;

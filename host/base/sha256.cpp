@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "host/base/sha256_fast.h"
+
 namespace khost {
 namespace {
 
@@ -20,6 +22,9 @@ constexpr std::array<std::uint32_t, 64> kRound = {
 using Hash = std::array<std::uint32_t, 8>;
 
 void add_block(Hash& hash, const unsigned char* block) {
+  if (add_sha256_block_fast(hash, block)) {
+    return;
+  }
   std::array<std::uint32_t, 64> w;
   for (int i = 0; i < 16; i++) {
     w[i] = std::uint32_t{block[4 * i]} << 24 | std::uint32_t{block[4 * i + 1]} << 16 |

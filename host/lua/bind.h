@@ -62,6 +62,44 @@ decltype(auto) argument(lua_State* L, int i) {
   }
 }
 
+// What a function takes of the stack: all its parameters, but for the VM itself where that comes first (for functions
+// that need the host behind it).
+template <class... A>
+struct Parameters {
+  static constexpr bool with_vm = false;
+  using Values = std::tuple<std::decay_t<A>...>;
+};
+template <class... A>
+struct Parameters<lua_State*, A...> {
+  static constexpr bool with_vm = true;
+  using Values = std::tuple<std::decay_t<A>...>;
+};
+
+template <class... T, size_t... I>
+std::tuple<T...> read_arguments([[maybe_unused]] lua_State* L, Tag<std::tuple<T...>>, std::index_sequence<I...>) {
+  // Braces fix the order of evaluation: the first bad argument is the one reported.
+  return std::tuple<T...>{argument<T>(L, static_cast<int>(I) + 1)...};
+}
+
+// The arguments of F's Lua call from the stack, as a function that calls F with them behind `front`. With parameters A…
+// behind those of `front`.
+template <auto F, class... A>
+auto with_arguments(lua_State* L) {
+  using Values = typename Parameters<A...>::Values;
+  constexpr auto kPlaces = std::make_index_sequence<std::tuple_size_v<Values>>{};
+  return [L, values = read_arguments(L, Tag<Values>{}, kPlaces)](auto... front) mutable -> decltype(auto) {
+    return std::apply(
+        [&](auto&... value) -> decltype(auto) {
+          if constexpr (Parameters<A...>::with_vm) {
+            return F(std::move(front)..., L, std::move(value)...);
+          } else {
+            return F(std::move(front)..., std::move(value)...);
+          }
+        },
+        values);
+  };
+}
+
 template <auto F, class Signature = decltype(F)>
 struct Caller;
 
@@ -69,41 +107,15 @@ template <auto F, class R, class... A>
 struct Caller<F, R (*)(A...)> {
   static constexpr bool waits = false;
   static int call(lua_State* L) {
-    return guarded(L, 1, [L] { return run(L, std::index_sequence_for<A...>{}); });
-  }
-
- private:
-  template <size_t... I>
-  static int run(lua_State* L, std::index_sequence<I...>) {
-    // Braces fix the order of evaluation: the first bad argument is the one reported.
-    std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
-    if constexpr (std::is_void_v<R>) {
-      F(std::move(std::get<I>(arguments))...);
-      return 0;
-    } else {
-      return push_all(L, F(std::move(std::get<I>(arguments))...));
-    }
-  }
-};
-
-// The VM itself as first argument, for functions that need the host behind it.
-template <auto F, class R, class... A>
-struct Caller<F, R (*)(lua_State*, A...)> {
-  static constexpr bool waits = false;
-  static int call(lua_State* L) {
-    return guarded(L, 1, [L] { return run(L, std::index_sequence_for<A...>{}); });
-  }
-
- private:
-  template <size_t... I>
-  static int run(lua_State* L, std::index_sequence<I...>) {
-    std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
-    if constexpr (std::is_void_v<R>) {
-      F(L, std::move(std::get<I>(arguments))...);
-      return 0;
-    } else {
-      return push_all(L, F(L, std::move(std::get<I>(arguments))...));
-    }
+    return guarded(L, 1, [L] {
+      auto function = with_arguments<F, A...>(L);
+      if constexpr (std::is_void_v<R>) {
+        function();
+        return 0;
+      } else {
+        return push_all(L, function());
+      }
+    });
   }
 };
 

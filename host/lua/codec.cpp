@@ -26,6 +26,15 @@ bool is_list(lua_State* L, int i) {
   return keys == n;
 }
 
+// Marks the table on top of the stack as a list, as json.list() does. One metatable serves all.
+void mark_list(lua_State* L) {
+  if (luaL_newmetatable(L, "khost.list") != 0) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "__is_list");
+  }
+  lua_setmetatable(L, -2);
+}
+
 Json read_json(lua_State* L, int i, int depth);
 
 Json read_table(lua_State* L, int i, int depth) {
@@ -142,6 +151,9 @@ void Codec<Json>::push(lua_State* L, const Json& value) {
     }
     case Json::value_t::array:
       lua_createtable(L, static_cast<int>(value.size()), 0);
+      if (value.empty()) {
+        mark_list(L);  // so that it is written as [] again, not as {}
+      }
       for (size_t k = 0; k < value.size(); k++) {
         if (value[k].is_null()) {
           lua_pushlightuserdata(L, nullptr);

@@ -216,8 +216,8 @@ struct Codec<S> {
   }
 
  private:
-  template <class M>
-  static void read(lua_State* L, int i, S& value, const Field<S, M>& f) {
+  template <class Base, class M>  // a record's fields may be those of its base
+  static void read(lua_State* L, int i, S& value, const Field<Base, M>& f) {
     lua_getfield(L, i, f.name);
     if (!lua_isnil(L, -1)) {
       try {
@@ -258,7 +258,11 @@ struct Codec<std::shared_ptr<T>> {
       const bool same = lua_rawequal(L, -1, -2);
       lua_pop(L, 2);
       if (same) {
-        return *static_cast<std::shared_ptr<T>*>(data);
+        const auto& object = *static_cast<std::shared_ptr<T>*>(data);
+        if (!object) {
+          throw ArgError(std::string("the ") + class_name(Tag<T>{}) + " is closed");
+        }
+        return object;
       }
     }
     raise_expected(L, i, class_name(Tag<T>{}));

@@ -177,33 +177,12 @@ struct Caller<F, void (*)(Resume<R>, A...)> {
   static constexpr bool waits = true;
   static int call(lua_State* L) {
     // Level 2: level 1 is the shim of `add`, the script stands above it.
-    return guarded(L, 2, [L] { return run(L, std::index_sequence_for<A...>{}); });
-  }
-
- private:
-  template <size_t... I>
-  static int run(lua_State* L, std::index_sequence<I...>) {
-    std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
-    Suspension suspension(L);
-    F(Resume<R>(suspension.tasks, suspension.ticket), std::move(std::get<I>(arguments))...);
-    return suspension.yield(L);
-  }
-};
-
-template <auto F, class R, class... A>
-struct Caller<F, void (*)(Resume<R>, lua_State*, A...)> {
-  static constexpr bool waits = true;
-  static int call(lua_State* L) {
-    return guarded(L, 2, [L] { return run(L, std::index_sequence_for<A...>{}); });
-  }
-
- private:
-  template <size_t... I>
-  static int run(lua_State* L, std::index_sequence<I...>) {
-    std::tuple<std::decay_t<A>...> arguments{argument<A>(L, static_cast<int>(I) + 1)...};
-    Suspension suspension(L);
-    F(Resume<R>(suspension.tasks, suspension.ticket), L, std::move(std::get<I>(arguments))...);
-    return suspension.yield(L);
+    return guarded(L, 2, [L] {
+      auto function = with_arguments<F, A...>(L);
+      Suspension suspension(L);
+      function(Resume<R>(suspension.tasks, suspension.ticket));
+      return suspension.yield(L);
+    });
   }
 };
 

@@ -6,7 +6,33 @@
 namespace khost::modules {
 namespace {
 
+constexpr int kMostDepth = 200;  // what is nested deeper would exhaust the stack where it becomes tables
+
+bool is_too_deep(const std::string& text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); i++) {
+    const char c = text[i];
+    if (in_string) {
+      i += c == '\\';
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMostDepth) {
+        return true;
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Result<Json> decode(std::string text) {
+  if (is_too_deep(text)) {
+    return Failure{"JSON is nested deeper than " + std::to_string(kMostDepth) + " levels", "bad_input"};
+  }
   Json value = Json::parse(text, nullptr, false);
   if (value.is_discarded()) {
     return Failure{"not valid JSON: " + text.substr(0, 80), "bad_input"};

@@ -58,6 +58,7 @@ void register_all(lua::Vm& vm) {
   vm.preload("khost.profiler", opener<open_profiler>);
   vm.preload("khost.http", opener<open_http>);
   vm.preload("khost.terminal", opener<open_terminal>);
+  vm.preload("khost.serve", opener<open_serve>);
   vm.preload("khost.trainer", opener<open_trainer>);
   vm.preload("khost.policy", opener<open_policy>);
 }

@@ -341,7 +341,8 @@ void add_policy_classes(lua_State* L) {
   add_class<trainer::Policy>(
       L, {def<generate>("generate"), def<generate_group>("generate_group"), def<logprobs>("logprobs"),
           def<encode>("encode"), def<decode>("decode"), def<special>("special"), def<version>("version"),
-          def<positions>("positions"), def<end_token>("end_token"), def<stats>("stats")});
+          def<positions>("positions"), def<end_token>("end_token"), def<stats>("stats"),
+          def<close_handle<trainer::Policy>>("close")});
   add_class<const trainer::Tokenizer>(
       L, {def<tokenizer_encode>("encode"), def<tokenizer_decode>("decode"), def<tokenizer_save>("save"),
           def<tokenizer_size>("size"), def<tokenizer_special>("special")});

@@ -54,6 +54,10 @@ Result<StorePtr> open(std::string folder, OpenOptions options) {
   return Store::open(folder, options.read_only ? Store::Mode::read : Store::Mode::write);
 }
 
+Status fork(std::string from, std::string folder, RunInfo info) {
+  return Store::fork(from, folder, info);
+}
+
 Result<std::string> find(std::string root, std::optional<std::string> name) {
   return Store::find(root, name.value_or(""));
 }
@@ -220,7 +224,7 @@ void open_store(lua_State* L) {
                        raw("trajectories", trajectories), def<metrics>("metrics"), def<info>("info"),
                        def<folder>("folder"), def<finish>("finish"), def<close>("close")});
   lua_newtable(L);
-  add(L, {def<create>("create"), def<open>("open"), def<find>("find"), def<runs>("runs")});
+  add(L, {def<create>("create"), def<open>("open"), def<fork>("fork"), def<find>("find"), def<runs>("runs")});
 }
 
 }  // namespace khost::modules

@@ -13,12 +13,14 @@ namespace khost::lua {
 template <>
 struct Codec<trainer::RateRule> {
   static trainer::RateRule get(lua_State* L, int i) {
-    const std::string name = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : "";
-    if (name == "constant" || name == "linear" || name == "cosine") {
-      return name == "constant" ? trainer::RateRule::constant
-                                : (name == "linear" ? trainer::RateRule::linear : trainer::RateRule::cosine);
-    }
-    raise_expected(L, i, "\"constant\", \"linear\" or \"cosine\"");
+    return static_cast<trainer::RateRule>(word_at(L, i, {"constant", "linear", "cosine"}));
+  }
+};
+
+template <>
+struct Codec<trainer::Aggregate> {
+  static trainer::Aggregate get(lua_State* L, int i) {
+    return must(trainer::parse_aggregate(Codec<std::string>::get(L, i)));
   }
 };
 
@@ -38,29 +40,20 @@ constexpr auto fields(Tag<RftTable>) {
   return std::tuple(field("reduce", &RftTable::reduce), field("entropy", &RftTable::entropy));
 }
 
-struct ValueTable {
-  double clip = 0;
-  std::string aggregate = "seq-mean-token-mean";
-};
+// Of trainer::Objective what each objective has, with the defaults that it declares.
+struct ValueTable : trainer::Objective {};
 constexpr auto fields(Tag<ValueTable>) {
-  return std::tuple(field("clip", &ValueTable::clip), field("aggregate", &ValueTable::aggregate));
+  using Options = trainer::Objective;
+  return std::tuple(field("clip", &Options::value_clip), field("aggregate", &Options::aggregate));
 }
 
-struct PpoTable {
-  double clip_low = 0.2;
-  double clip_high = 0.28;
-  double dual_clip = 0;
-  double kl = 0;
-  double entropy = 0;
-  double importance_cap = 0;
-  double horizon = 1;
-  std::string aggregate = "seq-mean-token-mean";
-};
+struct PpoTable : trainer::Objective {};
 constexpr auto fields(Tag<PpoTable>) {
-  return std::tuple(field("clip_low", &PpoTable::clip_low), field("clip_high", &PpoTable::clip_high),
-                    field("dual_clip", &PpoTable::dual_clip), field("kl", &PpoTable::kl),
-                    field("entropy", &PpoTable::entropy), field("importance_cap", &PpoTable::importance_cap),
-                    field("horizon", &PpoTable::horizon), field("aggregate", &PpoTable::aggregate));
+  using Options = trainer::Objective;
+  return std::tuple(field("clip_low", &Options::clip_low), field("clip_high", &Options::clip_high),
+                    field("dual_clip", &Options::dual_clip), field("kl", &Options::kl),
+                    field("entropy", &Options::entropy), field("importance_cap", &Options::importance_cap),
+                    field("horizon", &Options::horizon), field("aggregate", &Options::aggregate));
 }
 
 struct TokenizerTable {
@@ -80,23 +73,12 @@ ObjectivePtr rft(RftTable table) {
 }
 
 ObjectivePtr value(ValueTable table) {
-  trainer::Objective objective{.kind = trainer::ObjectiveKind::value};
-  objective.aggregate = must(trainer::parse_aggregate(table.aggregate));
-  objective.value_clip = table.clip;
-  return std::make_shared<trainer::Objective>(objective);
+  table.kind = trainer::ObjectiveKind::value;
+  return std::make_shared<trainer::Objective>(table);
 }
 
 ObjectivePtr ppo(PpoTable table) {
-  trainer::Objective objective{.kind = trainer::ObjectiveKind::ppo};
-  objective.aggregate = must(trainer::parse_aggregate(table.aggregate));
-  objective.clip_low = table.clip_low;
-  objective.clip_high = table.clip_high;
-  objective.dual_clip = table.dual_clip;
-  objective.kl = table.kl;
-  objective.entropy = table.entropy;
-  objective.importance_cap = table.importance_cap;
-  objective.horizon = table.horizon;
-  return std::make_shared<trainer::Objective>(objective);
+  return std::make_shared<trainer::Objective>(table);
 }
 
 void trainer_open(Resume<TrainerPtr> done, lua_State* L, OpenTable table) {
@@ -125,14 +107,22 @@ void trainer_update(Resume<trainer::Metrics> done, lua_State* L, TrainerPtr self
   in_pool(L, done, [=] { return self->update(*batch, *objective, options); });
 }
 
-void trainer_save(Resume<std::monostate> done, lua_State* L, TrainerPtr self, std::string directory,
-                  std::optional<Json> note) {
-  in_pool(L, done, [=] { return self->save(directory, note.value_or(Json())); });
+// Whether a checkpoint has the optimizer's moments.
+struct CheckpointTable {
+  bool optimizer = true;
+};
+constexpr auto fields(Tag<CheckpointTable>) {
+  return std::tuple(field("optimizer", &CheckpointTable::optimizer));
 }
 
-void trainer_load(Resume<Json> done, lua_State* L, TrainerPtr self, std::string directory) {
+void trainer_save(Resume<std::monostate> done, lua_State* L, TrainerPtr self, std::string directory,
+                  std::optional<Json> note, CheckpointTable options) {
+  in_pool(L, done, [=] { return self->save(directory, note.value_or(Json()), options.optimizer); });
+}
+
+void trainer_load(Resume<Json> done, lua_State* L, TrainerPtr self, std::string directory, CheckpointTable options) {
   in_pool(L, done, [=]() -> Result<Json> {
-    Result<Json> note = self->load(directory);
+    Result<Json> note = self->load(directory, options.optimizer);
     return note && note->is_null() ? Result<Json>(Json(true)) : note;
   });
 }
@@ -211,9 +201,10 @@ void add_trainer(lua_State* L) {
   add_policy_classes(L);
   add_class<trainer::Objective>(L, {});
   add_batch(L);
-  add_class<trainer::Trainer>(L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"),
-                                  def<trainer_tokenizer>("tokenizer"), def<trainer_update>("update"),
-                                  def<trainer_save>("save"), def<trainer_load>("load"), def<trainer_stats>("stats")});
+  add_class<trainer::Trainer>(
+      L, {def<trainer_policy>("policy"), def<trainer_critic>("critic"), def<trainer_tokenizer>("tokenizer"),
+          def<trainer_update>("update"), def<trainer_save>("save"), def<trainer_load>("load"),
+          def<trainer_stats>("stats"), def<close_handle<trainer::Trainer>>("close")});
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),

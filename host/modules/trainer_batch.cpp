@@ -1,8 +1,6 @@
 // Lua face of trainer/learn/batch.h: packs of trajectories and what is filled into them.
 #include "trainer/learn/batch.h"
 
-#include <initializer_list>
-
 #include "host/modules/modules.h"
 #include "host/modules/trainer_types.h"
 
@@ -79,14 +77,39 @@ struct Codec<trainer::Whitening> {
     if (lua_isboolean(L, i)) {
       return lua_toboolean(L, i) ? trainer::Whitening::full : trainer::Whitening::none;
     }
-    const std::string name = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : "";
-    if (name == "full" || name == "center" || name == "none") {
-      return name == "full" ? trainer::Whitening::full
-                            : (name == "center" ? trainer::Whitening::center : trainer::Whitening::none);
-    }
-    raise_expected(L, i, "boolean or \"full\", \"center\", \"none\"");
+    return static_cast<trainer::Whitening>(word_at(L, i, {"none", "center", "full"}));
   }
 };
+
+template <>
+struct Codec<trainer::AdvantageSource> {
+  static trainer::AdvantageSource get(lua_State* L, int i) {
+    return static_cast<trainer::AdvantageSource>(word_at(L, i, {"gae", "group"}));
+  }
+};
+
+template <>
+struct Codec<trainer::GroupCenter> {
+  static trainer::GroupCenter get(lua_State* L, int i) {
+    return static_cast<trainer::GroupCenter>(word_at(L, i, {"mean", "leave_one_out"}));
+  }
+};
+
+template <>
+struct Codec<trainer::GroupScale> {
+  static trainer::GroupScale get(lua_State* L, int i) {
+    return static_cast<trainer::GroupScale>(word_at(L, i, {"none", "std"}));
+  }
+};
+
+constexpr auto fields(Tag<trainer::AdvantageOptions>) {
+  using Options = trainer::AdvantageOptions;
+  return std::tuple(field("source", &Options::source), field("gamma", &Options::gamma),
+                    field("lambda", &Options::lambda), field("lambda_critic", &Options::lambda_critic),
+                    field("lambda_turn", &Options::lambda_turn), field("adaptive_alpha", &Options::adaptive_alpha),
+                    field("whiten", &Options::whiten), field("whiten_floor", &Options::whiten_floor),
+                    field("center", &Options::center), field("scale", &Options::scale));
+}
 
 constexpr auto fields(Tag<trainer::PackOptions>) {
   return std::tuple(field("tokens", &trainer::PackOptions::tokens),
@@ -94,25 +117,6 @@ constexpr auto fields(Tag<trainer::PackOptions>) {
 }
 
 namespace {
-
-struct AdvantageTable {
-  std::string source = "gae";
-  double gamma = 1;
-  double lambda = 0.95;
-  std::optional<double> lambda_critic;
-  double adaptive_alpha = 0;
-  trainer::Whitening whiten = trainer::Whitening::full;
-  double whiten_floor = 0;
-  std::string center = "mean";
-  std::string scale = "none";
-};
-constexpr auto fields(Tag<AdvantageTable>) {
-  return std::tuple(field("source", &AdvantageTable::source), field("gamma", &AdvantageTable::gamma),
-                    field("lambda", &AdvantageTable::lambda), field("lambda_critic", &AdvantageTable::lambda_critic),
-                    field("adaptive_alpha", &AdvantageTable::adaptive_alpha), field("whiten", &AdvantageTable::whiten),
-                    field("whiten_floor", &AdvantageTable::whiten_floor), field("center", &AdvantageTable::center),
-                    field("scale", &AdvantageTable::scale));
-}
 
 struct SplitTable {
   double seed = 0;
@@ -150,31 +154,8 @@ void batch_fill(Resume<std::monostate> done, lua_State* L, BatchPtr batch, std::
   done(std::monostate{});
 }
 
-// One of a fixed set of words, as its place among them.
-size_t choose(const char* key, const std::string& word, std::initializer_list<const char*> words) {
-  std::string all;
-  size_t place = 0;
-  for (const char* known : words) {
-    if (word == known) {
-      return place;
-    }
-    all += (place++ == 0 ? "\"" : ", \"") + std::string(known) + "\"";
-  }
-  throw ArgError(std::string(key) + ": expected one of " + all + ", got '" + word + "'");
-}
-
 // Blocks while it waits for other ranks, where there are any.
-Result<trainer::Metrics> batch_advantages(BatchPtr batch, AdvantageTable table) {
-  trainer::AdvantageOptions options;
-  options.source = static_cast<trainer::AdvantageSource>(choose("source", table.source, {"gae", "group"}));
-  options.center = static_cast<trainer::GroupCenter>(choose("center", table.center, {"mean", "leave_one_out"}));
-  options.scale = static_cast<trainer::GroupScale>(choose("scale", table.scale, {"none", "std"}));
-  options.gamma = table.gamma;
-  options.lambda = table.lambda;
-  options.lambda_critic = table.lambda_critic;
-  options.adaptive_alpha = table.adaptive_alpha;
-  options.whiten = table.whiten;
-  options.whiten_floor = table.whiten_floor;
+Result<trainer::Metrics> batch_advantages(BatchPtr batch, trainer::AdvantageOptions options) {
   Result<trainer::Metrics> filled = trainer::fill_advantages(*batch, options);
   return !filled && filled.failure().code == "bad_input" ? must(std::move(filled)) : filled;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/asio/post.hpp>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,19 @@ void in_pool(lua_State* L, const Resume<R>& done, Work work) {
   });
 }
 
+// One of a fixed set of words, as its place among them.
+inline size_t word_at(lua_State* L, int i, std::initializer_list<const char*> words) {
+  std::string all;
+  size_t place = 0;
+  for (const char* word : words) {
+    if (lua_type(L, i) == LUA_TSTRING && std::string(lua_tostring(L, i)) == word) {
+      return place;
+    }
+    all += (place++ == 0 ? "one of \"" : ", \"") + std::string(word) + "\"";
+  }
+  raise_expected(L, i, all);
+}
+
 // A tokenizer, or the path of a tokenizer.json.
 struct TokenizerChoice {
   TokenizerPtr object;
@@ -113,6 +127,14 @@ constexpr auto fields(Tag<OpenTable>) {
 
 // Blocks: loads weights.
 Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& default_lease);
+
+// `close` of a class: the handle gives up its hold, and whatever is called on it then raises. Work in flight and other
+// handles keep the object until they are done with it.
+template <class T>
+void close_handle(lua_State* L, std::shared_ptr<T> self) {
+  self.reset();
+  static_cast<std::shared_ptr<T>*>(lua_touserdata(L, 1))->reset();
+}
 
 // Batch: pack, as a function of khost.trainer, and the class.
 void add_batch(lua_State* L);

@@ -42,6 +42,9 @@ class Store {
   static Result<std::shared_ptr<Store>> create(const std::string& root, const RunInfo& info);
   // `busy` when another process writes the run.
   static Result<std::shared_ptr<Store>> open(const std::string& folder, Mode mode);
+  // Makes `folder` a run of its own with everything that the run `from` has stored, and with another configuration:
+  // finished stages stay finished. All or nothing, also after kill -9. exists when the folder does.
+  static Status fork(const std::string& from, const std::string& folder, const RunInfo& info);
   // Folders of runs, oldest first; one run by id, part of an id, or path; without a name the newest.
   static std::vector<std::string> runs(const std::string& root);
   static Result<std::string> find(const std::string& root, const std::string& name);

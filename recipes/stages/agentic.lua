@@ -15,18 +15,21 @@ function stage.execute(run)
   local c = run.config.agentic
   local actor = models.open(run, run:need("rft").actor)
   local critic = actor:critic()
-  assert(critic:load(run:need("value").critic))
+  assert(critic:load(run:path(run:need("value").critic), { optimizer = false }))
   local policy = models.policy(run, actor, "agentic")
-  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
+  local fixed = models.policy(run, actor, "agentic", { fixed = true })
+  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = c.turns,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr })
-  local base_reward = run:need("base").validation_reward
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr,
+    reference = run:need("rft").actor })
+  critic:close()
+  local base_reward = run:need("supervised").validation_reward
   local chosen = validate.chosen(curve, base_reward)
   local collapse = validate.collapse(curve, base_reward)
   local folder = models.keep(run, stage.name, "actor", actor)
   -- Tables use the last validated weights before a collapse.
   if collapse and chosen then
-    folder = run:checkpoint_folder(stage.name, chosen, "actor")
+    folder = run:checkpoint_path(stage.name, chosen, "actor")
   end
   return { actor = folder, curve = curve, collapse = collapse, chosen = chosen,
     tables = { tables.of("Agentic PPO", COLUMNS, curve) } }

@@ -5,11 +5,14 @@
 local episode = require "agent.episode"
 local metrics = require "evaluation.metrics"
 local models = require "training.models"
+local paired = require "evaluation.paired"
 local pipeline = require "lib.pipeline"
 local progress = require "khost.progress"
+local random = require "lib.random"
 local sched = require "khost.sched"
 local score = require "evaluation.score"
 local script = require "policies.script"
+local verdicts = require "judge.verdict"
 
 local stage = { name = "evaluate", summary = "tables on tasks that were never trained on" }
 
@@ -50,11 +53,14 @@ local function verdicts_of(episodes)
 end
 
 local function policies_of(run)
-  local list = { { name = "expert", policy = script.expert(nil, run.config.machine.target), expert = true } }
-  local trained = { { "base", run:need("base").folder }, { "single-turn", run:need("single_turn").actor },
-    { "rft", run:need("rft").actor }, { "agentic", run:need("agentic").actor } }
-  for _, entry in ipairs(trained) do
-    list[#list + 1] = { name = entry[1], folder = entry[2] }
+  local base, supervised = run:need("base").folder, run:need("supervised").actor
+  local list = { { name = "expert", policy = script.expert(nil, run.config.machine.target), expert = true },
+    { name = "base", folder = base } }
+  if supervised ~= base then
+    list[#list + 1] = { name = "supervised", folder = supervised }
+  end
+  for _, entry in ipairs { { "single-turn", "single_turn" }, { "rft", "rft" }, { "agentic", "agentic" } } do
+    list[#list + 1] = { name = entry[1], folder = run:need(entry[2]).actor }
   end
   return list
 end
@@ -62,13 +68,30 @@ end
 -- Intermediate models only play single answers.
 local ALL_TABLES = { expert = true, base = true, agentic = true }
 
+-- Single answers to held-out tasks and, with samples_test, to test tasks, which are timed: what models are compared by.
+local function single_answers(run, policy, entry, step, samples)
+  local c = run.config.evaluate
+  local how = { stage = "evaluate", step = step, turns = 1, samples = samples, measure = false,
+    answer_tokens = c.answer_tokens, what = "held-out, single answers" }
+  local held = play_all(run, policy, run:tasks("held_out"), how)
+  local all = { unpack(held) }
+  local more = entry.expert and math.min(1, c.samples_test or 0) or c.samples_test or 0
+  if more > 0 then
+    how.step, how.samples, how.measure, how.what = step + 3, more, true, "test, single answers, timed"
+    for _, e in ipairs(play_all(run, policy, run:tasks("test"), how)) do
+      all[#all + 1] = e
+    end
+  end
+  return held, all
+end
+
 local function evaluate_policy(run, entry, step, result)
   local c = run.config.evaluate
-  local policy = entry.policy or models.policy(run, models.open(run, entry.folder), entry.name)
+  local policy = entry.policy or models.policy(run, models.open(run, entry.folder), entry.name, { fixed = true })
   local samples = entry.expert and 1 or ALL_TABLES[entry.name] and c.samples or c.samples_between
-  local single = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step, turns = 1,
-    samples = samples, measure = false, answer_tokens = c.answer_tokens, what = "held-out, single answers" })
-  local row = { name = entry.name, single = (metrics.pass_rate(verdicts_of(single))), samples = #single }
+  local single, answers = single_answers(run, policy, entry, step, samples)
+  local row = { name = entry.name, single = (metrics.pass_rate(verdicts_of(single))), samples = #answers,
+    answers = answers, single_reward = mean_reward(answers) }
   if ALL_TABLES[entry.name] then
     if not entry.expert then
       local agent = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step + 1,
@@ -88,19 +111,58 @@ local function number(value, form)
   return value and (form or "%.3f"):format(value) or "-"
 end
 
+-- Values by task of what counts: 1 or 0 for right or wrong, or the reward.
+local function values(row, of_reward)
+  local list = {}
+  for _, e in ipairs(row.answers) do
+    if e.verdict and verdicts.counts(e.verdict) then
+      list[#list + 1] = { task = e.task, value = of_reward and e.reward or not of_reward and
+        (verdicts.passed(e.verdict) and 1 or 0) or nil }
+    end
+  end
+  return list
+end
+
+-- Which models are compared: each with what it began from, and the last with fine-tuning.
+local PAIRS = { { "base", "supervised" }, { "base", "single-turn" }, { "supervised", "single-turn" },
+  { "single-turn", "rft" }, { "single-turn", "agentic" }, { "rft", "agentic" } }
+
+local function comparisons(run, by_name)
+  local rows, kept = {}, {}
+  for _, pair in ipairs(PAIRS) do
+    local a, b = by_name[pair[1]], by_name[pair[2]]
+    if a and b then
+      local cells = { ("%s over %s"):format(pair[2], pair[1]) }
+      for _, of_reward in ipairs { false, true } do
+        local key = ("%d %s %s"):format(run.seed, cells[1], tostring(of_reward))
+        local seen = paired.difference(values(a, of_reward), values(b, of_reward), random.stream(key))
+        cells[#cells + 1] = seen and ("%+.3f [%+.3f, %+.3f]"):format(seen.mean, seen.low, seen.high) or "-"
+        cells.tasks = seen and seen.tasks or cells.tasks
+        kept[#kept + 1] = { pair = cells[1], of = of_reward and "reward" or "pass", difference = seen }
+      end
+      rows[#rows + 1] = { cells[1], tostring(cells.tasks or 0), cells[2], cells[3] }
+    end
+  end
+  return rows, kept
+end
+
 function stage.execute(run)
   local result, rows, by_name = { table1 = {} }, {}, {}
   run.reward:at_step(stage.name, 0)
   for index, entry in ipairs(policies_of(run)) do
     local row = evaluate_policy(run, entry, index * 10, result)
     by_name[entry.name] = row
-    rows[index] = { row.name, tostring(row.samples), number(row.single), number(row.agent),
-      number(row.reward, "%+.2f") }
+    rows[index] = { row.name, tostring(row.samples), number(row.single), number(row.single_reward, "%+.2f"),
+      number(row.agent), number(row.reward, "%+.2f") }
   end
+  local compared, differences = comparisons(run, by_name)
   local gain = by_name.agentic.single - by_name.base.single
-  return { base_pass = by_name.base.single, after_pass = by_name.agentic.single, gain = gain, tables = {
-    { title = "Held-out tasks", columns = { "policy", "answers", "pass, single answer", "pass, agent loop",
-      "reward on test tasks" }, rows = rows },
+  return { base_pass = by_name.base.single, after_pass = by_name.agentic.single, gain = gain,
+    differences = differences, tables = {
+    { title = "Held-out tasks", columns = { "policy", "answers", "pass, single answer", "reward, single answer",
+      "pass, agent loop", "reward on test tasks" }, rows = rows },
+    { title = "Differences of single answers, 95 % of a paired bootstrap over tasks",
+      columns = { "models", "tasks", "pass", "reward" }, rows = compared },
     { title = "Table 1, test tasks, best of the trajectory", columns = score.columns, rows = result.table1 } } }
 end
 

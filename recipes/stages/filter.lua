@@ -5,16 +5,17 @@
 -- Eager comes first and torch.compile last, since compiling costs seconds: the witnesses are the first that are
 -- compiled.
 
+local admit = require "synthesis.admit"
 local expert = require "policies.expert"
 local experts = require "policies.experts"
-local filter = require "synthesis.filter"
+local formats = require "chat.formats"
 local log = require "khost.log"
 local pipeline = require "lib.pipeline"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 local tables = require "evaluation.table"
-local template = require "lib.template"
 
+local AT_ONCE = 4  -- tasks admitted side by side where judge.jobs leaves it to the machine
 local ROOM = { 0, 1e6 }  -- any time will do for tasks that are not timed
 
 local function decide(run, row)
@@ -22,20 +23,18 @@ local function decide(run, row)
   if row.similarity and row.similarity > c.similarity then
     return false, "similar_to_evaluation"
   end
-  local facts, message, code = run.judging:admit(row)
-  if not facts then
-    return false, code == "bad_task" and "does_not_run" or "judge_failed", { error = message }
-  end
-  local keep, reason = filter.keep(facts, { eager_ms = row.timed and c.eager_ms or ROOM })
+  local keep, reason, facts = admit.task(run.judging, row, row.timed and c.eager_ms or ROOM)
   if not keep then
     return false, reason, facts
   end
   local graph, why = run.judging:trace(row)
-  if not graph then
+  row.graph = graph
+  local composed = (c.suite or "") == ""
+  if not graph and (composed or formats.reads_graphs(run.config.model.path)) then
     return false, "not_traceable", { error = why }
   end
-  row.graph = graph
-  if not experts.of(run.config.machine.target).answer(graph) then
+  -- A suite's tasks need no rule of the expert: it is no judge of what others may be trained on.
+  if composed and not experts.of(run.config.machine.target).answer(graph) then
     return false, "no_rule", facts
   end
   return true, "kept", facts
@@ -49,11 +48,11 @@ local function filter_all(run)
     if row.status == "composed" then
       local keep, reason, facts = decide(run, row)
       row.status, row.reason, row.facts = keep and "kept" or "dropped", reason, facts
-      row.eager_s = facts and facts.eager_s
+      row.eager_s = facts and facts.run and facts.run.eager_s
       assert(run.store:put("tasks", row.id, row))
     end
     bar:add(1)
-  end, { limit = 4, on_failure = "raise" })
+  end, { limit = run.config.judge.jobs > 0 and run.config.judge.jobs or AT_ONCE, on_failure = "raise" })
   bar:finish()
   table.sort(rows, function(a, b) return a.id < b.id end)
   for _, row in ipairs(rows) do
@@ -80,13 +79,6 @@ local function time_between(verdict)
   return middle and middle * ROOM_BETWEEN < eager / 1.05 and middle or nil
 end
 
--- The expert's kernel of a variant, as a whole candidate for the run's target; nil where it writes none.
-local function written(run, task, variant)
-  local target = run.config.machine.target
-  local answer = experts.of(target).answer(task.graph, { variant = variant })
-  return answer and template.with(answer.files, template.skill(target))
-end
-
 -- The variants of the expert on one task, then its fast kernel repeated until it takes a time between compile's and
 -- eager's: reward -> what earned it.
 local function show_rewards(run, task, found)
@@ -102,15 +94,16 @@ local function show_rewards(run, task, found)
     end
     return reward and reward > 0 and verdict or nil
   end
-  local order = experts.of(run.config.machine.target).ORDER
-  local fast = try(order[#order], written(run, task, order[#order]))
+  local target = run.config.machine.target
+  local order = experts.of(target).ORDER
+  local fast = try(order[#order], experts.write(target, task.graph, order[#order]))
   for index = #order - 1, 1, -1 do
     if not found[index == 1 and 1 or 3] then
-      try(order[index], written(run, task, order[index]))
+      try(order[index], experts.write(target, task.graph, order[index]))
     end
   end
   -- Only the CPU's expert can repeat its work.
-  local middle = run.config.machine.target == "cpu" and fast and not found[2] and time_between(fast)
+  local middle = target == "cpu" and fast and not found[2] and time_between(fast)
   if not middle or fast.times.candidate_s > middle then
     return
   end
@@ -150,7 +143,7 @@ end
 local function timed_by_family(rows)
   local families, order = {}, {}
   for _, row in ipairs(rows) do
-    if row.status == "kept" and row.timed then
+    if row.status == "kept" and row.timed and row.graph then
       if not families[row.family] then
         families[row.family] = {}
         order[#order + 1] = row.family

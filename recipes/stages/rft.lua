@@ -8,6 +8,7 @@ local models = require "training.models"
 local pipeline = require "lib.pipeline"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
+local rejection = require "training.rejection"
 local tables = require "evaluation.table"
 local trainer = require "khost.trainer"
 
@@ -78,7 +79,7 @@ function stage.execute(run)
   local rubric = require("rubrics." .. (c.rubric or "trajectory"))
   local actor = models.open(run, run:need("single_turn").actor)
   local episodes = episode.of_stages(run, c.stages)
-  local kept, dropped, by_reason = rubric.filter(episodes)
+  local kept, dropped, by_reason = rejection.sort(episodes, rubric.keep)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then
     local losses, before, after = train(run, actor, kept, c)

@@ -1,4 +1,5 @@
--- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the base model under a value head.
+-- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the supervised model under a value
+-- head.
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
@@ -11,13 +12,15 @@ local COLUMNS = { "step", "reward", "pass_rate", "distinct", "entropy", "ev_mc",
 local stage = { name = "single_turn", summary = "PPO on single answers" }
 
 function stage.execute(run)
-  local begin, c = run:need("base"), run.config.single_turn
-  local actor = models.open(run, begin.folder)
+  local begin, c = run:need("supervised"), run.config.single_turn
+  local actor = models.open(run, begin.actor)
   local critic = actor:critic()
   local policy = models.policy(run, actor, "single-turn")
-  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy }, run:training(), {
+  local fixed = models.policy(run, actor, "single-turn", { fixed = true })
+  local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes })
+    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, reference = begin.actor })
+  critic:close()
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
     collapse = validate.collapse(curve, begin.validation_reward),
     tables = { tables.of("Single-turn PPO", COLUMNS, curve) } }

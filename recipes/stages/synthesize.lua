@@ -1,12 +1,13 @@
--- Composes tasks for all sets: training, test and validation_timed are timed; drill, validation and held-out are
--- verified only. A drill is trained on too: it is small, so that its verdict costs a tenth of a timed one, and its
--- rewards are -1 and 1.
+-- Composes tasks for all sets, or takes them from the suite that tasks.suite names: training, test and validation_timed
+-- are timed; drill, validation and held-out are verified only. A drill is trained on too: it is small, so that its
+-- verdict costs a tenth of a timed one, and its rewards are -1 and 1.
 -- Training, validation and evaluation share no chain of operators.
 --
 -- Departures from the paper: operators come from a table instead of a crawl, composition is random instead of asked of
 -- a model, transformers operators are left out.
 
 local corpus = require "policies.corpus"
+local from_suite = require "synthesis.from_suite"
 local pipeline = require "lib.pipeline"
 local random = require "lib.random"
 local similarity = require "synthesis.similarity"
@@ -42,6 +43,22 @@ local function compose_set(run, c, kind, taken)
   return list
 end
 
+-- The candidates of all sets, by split.
+local function candidates(run, c)
+  if (c.suite or "") ~= "" then
+    local wants = {}
+    for _, kind in ipairs(SETS) do
+      wants[kind.split] = wanted(c, kind.split)
+    end
+    return from_suite.sets(run, wants)
+  end
+  local sets, taken = {}, {}
+  for _, kind in ipairs(SETS) do
+    sets[kind.split] = compose_set(run, c, kind, taken)
+  end
+  return sets
+end
+
 local function greatest_similarity(task, profiles)
   return (similarity.greatest(similarity.profile(task.source), profiles))
 end
@@ -49,9 +66,10 @@ end
 local stage = { name = "synthesize", summary = "composes the tasks of all sets" }
 
 function stage.execute(run)
-  local c, taken, profiles, count, values, depths = run.config.tasks, {}, {}, {}, {}, {}
+  local profiles, count, values, depths = {}, {}, {}, {}
+  local sets = candidates(run, run.config.tasks)
   for _, kind in ipairs(SETS) do
-    for index, task in ipairs(compose_set(run, c, kind, taken)) do
+    for index, task in ipairs(sets[kind.split]) do
       local id = ("%s-%03d"):format(kind.split, index)
       local alike
       if kind.set == "train" then
@@ -62,9 +80,11 @@ function stage.execute(run)
       end
       assert(run.store:put("tasks", id, { name = task.name, split = kind.split, status = "composed",
         source = task.source, family = task.family, chain = task.chain, depth = task.depth, timed = kind.timed,
-        similarity = alike, order = index }))
+        compile_cache = task.compile_cache, similarity = alike, order = index }))
       count[kind.split] = (count[kind.split] or 0) + 1
-      depths[task.depth] = (depths[task.depth] or 0) + 1
+      if task.depth then
+        depths[task.depth] = (depths[task.depth] or 0) + 1
+      end
     end
   end
   local rows, histogram = {}, {}

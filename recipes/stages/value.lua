@@ -60,7 +60,9 @@ function stage.execute(run)
   end
   bar:finish()
   local after = assert(held:evaluate(critic))
-  return { critic = models.keep(run, stage.name, "critic", critic), ev_mc_before = before.ev_mc,
+  local folder = models.keep(run, stage.name, "critic", critic)
+  critic:close()
+  return { critic = folder, ev_mc_before = before.ev_mc,
     ev_mc_after = after.ev_mc, tables = {
       { title = "Value pretraining, on held-out trajectories", columns = { "", "value loss", "ev_mc", "ev_lambda" },
         rows = { { "before", tables.number(before.value_loss), tables.number(before.ev_mc),

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One per folder: what takes half a minute to make keeps nobody waiting who wants another.
+// One lock per folder, so that a slow build does not block callers that need a different folder.
 struct Place {
   std::mutex mutex;
   std::optional<bool> there;

@@ -39,6 +39,8 @@ struct JailSpec {
   std::vector<std::string> readable_prefixes;  // seen read-only at their own path; their parents are empty folders
   std::vector<std::string> devices;            // device nodes to show, for example /dev/nvidia0
   Limits limits;
+  bool libraries_only =
+      false;  // of /usr, /bin, /lib* and /etc it sees what a compiled kernel needs (libraries.h), no more
   bool threads_only = false;             // the program may start threads, but no process
   bool limit_address_space = true;       // false for CUDA, which reserves more than any sensible limit
   bool allow_memfd = false;              // anonymous files escape every limit but a cgroup's

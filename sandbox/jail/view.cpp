@@ -8,6 +8,8 @@
 #include <initializer_list>
 #include <sstream>
 
+#include "sandbox/jail/libraries.h"
+
 namespace khost::sandbox {
 namespace {
 
@@ -27,25 +29,33 @@ void add_parents(Arguments& arguments, const std::string& path) {
 }
 
 // Programs and libraries of the system; where /bin, /lib, ... are links into /usr they stay links.
-void add_system(Arguments& arguments) {
-  add(arguments, {"--ro-bind", "/usr", "/usr"});
+void add_system(Arguments& arguments, const std::vector<std::string>& libraries) {
+  for (const std::string& path : libraries) {
+    add_parents(arguments, path);
+    add(arguments, {"--ro-bind", path, path});
+  }
+  if (libraries.empty()) {
+    add(arguments, {"--ro-bind", "/usr", "/usr"});
+  }
   for (const char* name : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}) {
     std::error_code error;
     const fs::file_status status = fs::symlink_status(name, error);
     if (fs::is_symlink(status)) {
       add(arguments, {"--symlink", fs::read_symlink(name, error).string(), name});
-    } else if (fs::is_directory(status)) {
+    } else if (libraries.empty() && fs::is_directory(status)) {
       add(arguments, {"--ro-bind", name, name});
     }
   }
 }
 
-void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std::vector<int>& data_fds) {
+void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std::vector<int>& data_fds, bool system) {
   add_parents(arguments, "/etc/");
   // The dynamic linker's tables and Debian's links for cc, c++, ld, awk, ...
   for (const char* path :
        {"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"}) {
-    add(arguments, {"--ro-bind-try", path, path});
+    if (system) {
+      add(arguments, {"--ro-bind-try", path, path});
+    }
   }
   for (size_t i = 0; i < files.size(); ++i) {
     add(arguments, {"--perms", "0644", "--ro-bind-data", std::to_string(data_fds[i]), files[i].path});
@@ -101,8 +111,12 @@ std::vector<std::string> bubblewrap_arguments(const JailSpec& spec, Route route,
     add(arguments,
         {"--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"});
   }
-  add_system(arguments);
-  add_etc(arguments, files, data_fds);
+  const std::vector<std::string> libraries = spec.libraries_only ? kernel_libraries() : std::vector<std::string>();
+  if (!libraries.empty()) {
+    keep_in_memory(jail_exec);
+  }
+  add_system(arguments, libraries);
+  add_etc(arguments, files, data_fds, libraries.empty());
   add_scratch(arguments, spec);
   add_binds(arguments, spec);
   add_parents(arguments, kJailExecInside);

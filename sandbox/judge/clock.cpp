@@ -206,7 +206,7 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
       setpriority(PRIO_PROCESS, static_cast<id_t>(thread_number(thread)), kFavoured);
     });
   }
-  const double before = others_s();
+  const double before = others_s(), used_before = processor_s(player_.pid).value_or(0);
   if (thaw) {
     player_.page->go.store(seq, std::memory_order_release);
   }
@@ -240,6 +240,12 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
     window.end = Window::End::escaped;
   }
   window.others_s = std::max(0.0, others_s() - before);
+  if (player_.cores > 0) {
+    // Others' time is charged at ticks, so some of it is from before the window: they had no more than the subject left.
+    const double own = processor_s(player_.pid).value_or(0) - used_before;
+    const double left = player_.cores * (window.seconds + window.freeze_s) - own;
+    window.others_s = std::min(window.others_s, std::max(0.0, left));
+  }
   window.status = player_.page->status.load(std::memory_order_relaxed);
   const char* text = player_.page->message;
   window.message.assign(text, strnlen(text, sizeof player_.page->message));

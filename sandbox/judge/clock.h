@@ -61,7 +61,7 @@ class Clock {
   // One call. The subject stands before and after.
   Window call(double timeout_s);
   // From now on its threads go before those of other programs on their cores, where the judge may say so (as root).
-  void favour() { favoured_ = true; }
+  void raise_priority() { favoured_ = true; }
 
  private:
   Window run(std::uint32_t seq, double timeout_s, bool thaw);

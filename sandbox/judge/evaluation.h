@@ -2,7 +2,7 @@
 // time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
-// evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the
+// evaluation_unseen.cpp: sets that nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the
 // figures of an agent's texts.
 #pragma once
 
@@ -43,11 +43,17 @@ class Evaluation {
   bool stale_weights(Subject& subject, std::size_t set);
   std::unique_ptr<Subject> fresh(Stage stage);
 
+  // evaluation_unseen.cpp
+  const Set& set_at(std::size_t place) const;
+  bool is_unseen(std::size_t place) const;
+  bool add_unseen(std::vector<std::size_t>& order, std::size_t count);
+  void compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed);
+  bool steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples);
+  bool fresh_block(std::vector<double>& samples);
+
   // evaluation_time.cpp
   struct Exclusive;
   bool candidate_block(Subject& subject, std::vector<double>& samples);
-  bool steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples);
-  bool fresh_block(std::vector<double>& samples);
   enum class Process { fresh, resident };
   Result<double> baseline_block(const std::string& kind, Process process);
   Result<double> baseline_windows(const std::string& kind, Process process);
@@ -73,6 +79,11 @@ class Evaluation {
   Zygote* zygote_ = nullptr;
   std::shared_ptr<Session> session_;
   std::shared_ptr<const Batch> batch_;
+  std::vector<std::shared_ptr<const Batch>> unseen_batches_;
+  std::vector<const Set*> unseen_;  // of these, in the order in which they are met
+  std::size_t unseen_met_ = 0;
+  bool wants_unseen_ = false;  // in the next block
+  bool remembered_ = false;    // the last block was faster on sets that may be known
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;

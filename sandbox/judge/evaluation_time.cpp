@@ -52,27 +52,39 @@ struct Evaluation::Exclusive {
 // One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What
 // was wrong is looked into when the machine is everybody's again: that may take the reference.
 bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
-  const std::vector<std::size_t> order =
-      purpose_ == Purpose::verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
+  const bool verdict = purpose_ == Purpose::verdict;
+  std::vector<std::size_t> order = verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
+  if (verdict && wants_unseen_ && !add_unseen(order, kUnseenTimed)) {
+    return false;
+  }
+  wants_unseen_ = false;
   BlockTimes times;
+  std::vector<double> unseen;
+  bool clean = true;
   std::optional<Window> wrong;
   std::size_t set = 0;
   {
     Exclusive alone(*this, subject.pid());
-    subject.clock().favour();
+    subject.clock().raise_priority();
     for (std::size_t i = 0; i < order.size() && !wrong; i++) {
       set = order[i];
-      subject.write(*session_, batch_->sets[set]);
-      alone.quiet.look_again();
+      subject.write(*session_, set_at(set));
+      alone.quiet.stop_new_processes();
       const Window window = subject.clock().call(kCallTimeout_s);
       if (!right(subject, window, set)) {
         wrong = window;
       }
-      if (batch_->sets[set].planted) {
+      if (set_at(set).planted) {
         continue;
       }
       const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
-      times.add(at_least(window.seconds + late - service_.cost_.plan_s), undisturbed(window));
+      const double seconds = at_least(window.seconds + late - service_.cost_.plan_s);
+      if (is_unseen(set)) {
+        unseen.push_back(seconds);
+        clean = clean && undisturbed(window);
+      } else {
+        times.add(seconds, undisturbed(window));
+      }
     }
   }
   if (wrong) {
@@ -81,26 +93,8 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   steady_ = times.steady();
   dropped_ += times.disturbed();
   samples = times.samples();
+  compare_unseen(samples, unseen, clean);
   return true;
-}
-
-// Blocks, each in a process of its own, until one is steady or there were enough.
-bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples) {
-  const int most = purpose_ == Purpose::verdict ? kMostRepeats : 0;
-  for (int repeat = 0;; repeat++) {
-    if (!subject || !candidate_block(*subject, samples)) {
-      return false;
-    }
-    subject.reset();
-    if (steady_ || repeat >= most) {
-      return true;
-    }
-    subject = fresh(Stage::time);
-  }
-}
-
-bool Evaluation::fresh_block(std::vector<double>& samples) {
-  return steady_block(fresh(Stage::time), samples);
 }
 
 // A resident process has met the task before; a fresh one starts, compiles and warms up while others may work.
@@ -148,10 +142,10 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
   BlockTimes times;
   const std::vector<std::size_t> order = around(batch_->drawn(), 0, kBaselineCalls);
   Exclusive alone(*this, (*subject)->pid());
-  (*subject)->clock().favour();
+  (*subject)->clock().raise_priority();
   for (std::size_t i = 0; i < kBaselineCalls; i++) {
     (*subject)->write(*session_, batch_->sets[order[i]]);
-    alone.quiet.look_again();
+    alone.quiet.stop_new_processes();
     const Window window = (*subject)->clock().call(kBaselineCallTimeout_s);
     if (window.end != Window::End::done) {
       session_->residents[kind].reset();
@@ -231,7 +225,7 @@ bool Evaluation::calibrate_plan() {
   BlockTimes times;
   std::vector<double> reply, late;
   Exclusive alone(*this, (*subject)->pid());
-  (*subject)->clock().favour();
+  (*subject)->clock().raise_priority();
   for (int i = 0; i < kCalibrationCalls; i++) {
     const Window window = (*subject)->clock().call(kCallTimeout_s);
     if (window.end != Window::End::done) {
@@ -276,6 +270,7 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   }
   steady_ = steady_candidate_ && disturbed_.empty() && service_.cost_.known;
   bool passed = feed_all(decision, &Decision::before);
+  wants_unseen_ = true;  // other processes of the candidate have met the sets by now
   while (passed && steady_ && !decision.open().empty()) {
     std::vector<double> block;
     passed = fresh_block(block);

@@ -1,4 +1,6 @@
 // Calls on sets, and what is wrong with what they returned.
+#include <numeric>
+
 #include "host/base/sha256.h"
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
@@ -15,6 +17,7 @@ bool Evaluation::take_batch() {
     return false;
   }
   batch_ = *batch;
+  wants_unseen_ = secret && session_->met_before(*batch_);
   const std::string name = request_.value("tolerance", "calibrated");
   Result<Tolerances> tolerance = tolerances(name, *session_->calibration(), session_->layouts().outputs.tensors.size());
   if (!tolerance) {
@@ -51,7 +54,7 @@ bool Evaluation::matches(const Subject& subject, const Set& set) const {
 }
 
 bool Evaluation::right(const Subject& subject, const Window& window, std::size_t set) const {
-  return window.end == Window::End::done && window.status == 0 && matches(subject, batch_->sets[set]);
+  return window.end == Window::End::done && window.status == 0 && matches(subject, set_at(set));
 }
 
 bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
@@ -60,8 +63,8 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
     return false;
   }
   const Layouts& layouts = session_->layouts();
-  auto wrong = compare_all(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(batch_->sets[set]),
-                           tolerances_.of(batch_->sets[set]));
+  auto wrong = compare_all(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(set_at(set)),
+                           tolerances_.of(set_at(set)));
   if (wrong.empty()) {
     return true;
   }
@@ -74,7 +77,7 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
 // Why an output is wrong, where that can be told: it answers an earlier question.
 Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
   for (const Set* const earlier : subject.met()) {
-    if (earlier != &batch_->sets[set] && matches(subject, *earlier)) {
+    if (earlier != &set_at(set) && matches(subject, *earlier)) {
       return Reason::stale_output;
     }
   }
@@ -91,7 +94,7 @@ bool Evaluation::stale_weights(Subject& subject, std::size_t set) {
   const std::shared_lock turn(service_.running_);
   Result<Child> child = zygote_->spawn();
   Result<Region> region = Region::make("mixed", layouts.outputs.region_bytes, Region::Others::write);
-  const Set& now = batch_->sets[set];
+  const Set& now = set_at(set);
   for (const Set* const earlier : {met.front(), met[met.size() - 2]}) {
     if (!child || !region) {
       return false;
@@ -118,9 +121,14 @@ bool Evaluation::verify() {
     return false;
   }
   Json seeds = Json::array();
-  for (std::size_t i = 0; i < batch_->verified; i++) {
-    seeds.push_back(batch_->sets[i].seed);
-    subject_->write(*session_, batch_->sets[i]);
+  std::vector<std::size_t> order(batch_->verified);
+  std::iota(order.begin(), order.end(), 0);
+  if (wants_unseen_ && !add_unseen(order, kUnseenVerified)) {
+    return false;
+  }
+  for (const std::size_t i : order) {
+    seeds.push_back(set_at(i).seed);
+    subject_->write(*session_, set_at(i));
     Window window;
     {
       const std::shared_lock turn(service_.running_);

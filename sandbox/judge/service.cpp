@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "host/base/sha256.h"
-#include "sandbox/judge/aside.h"
+#include "sandbox/judge/background.h"
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #include "sandbox/judge/evaluation.h"
@@ -21,14 +21,14 @@ std::size_t memory_for_sets() {
 }
 }  // namespace
 
-Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu) {
+Result<Zygote*> Service::zygote(Slot& slot, const char* name, Serves serves, const GpuView* gpu) {
   const std::scoped_lock lock(slot.mutex);
   if (slot.zygote && !slot.zygote->alive()) {
     const std::scoped_lock dead(zygotes_);
     dead_.push_back(std::move(slot.zygote));  // a job may still hold it
   }
   if (!slot.zygote) {
-    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, name, compilers, gpu);
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, name, serves, gpu);
     if (!started) {
       return started.failure();
     }
@@ -38,7 +38,7 @@ Result<Zygote*> Service::zygote(Slot& slot, const char* name, bool compilers, co
 }
 
 void Service::warm_up() {
-  std::call_once(warmed_, [this] { aside([this] { (void)baselines(); }); });
+  std::call_once(warmed_, [this] { run_in_background([this] { (void)baselines(); }); });
 }
 
 std::shared_ptr<Session> Service::known_session(const std::string& hash) {
@@ -136,10 +136,10 @@ Result<Json> Service::handle(const Json& request) {
   if (kind == "verify" || kind == "profile") {
     return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  if (kind == "trace" || kind == "admit") {
+  if (kind == "trace") {
     return ask(kind, request["task"]["source"].get<std::string>());
   }
-  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, admit, check and crawl",
+  return Failure{"unknown kind '" + kind + "'; known are evaluate, verify, profile, trace, check and crawl",
                  "bad_input"};
 }
 
@@ -175,7 +175,7 @@ Result<Zygote*> Service::device_checks(Slot& slot) {
     view_ = std::make_unique<GpuView>(std::move(view->gpu));
     room_ = std::make_shared<Room>(view->bytes / 100 * 85);
   }
-  return zygote(slot, "checks-cuda", false, view_.get());
+  return zygote(slot, "checks-cuda", Serves::tasks, view_.get());
 }
 
 // Loading the library may mean building it first, for minutes: other jobs go on meanwhile, and a failure is final only

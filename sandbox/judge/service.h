@@ -31,12 +31,15 @@ class Service {
   // of a candidate's process.
   Service(PythonPlace place, std::string lease_path, pid_t host, const sandbox::Limits& limits)
       : place_(std::move(place)), lease_path_(std::move(lease_path)), host_(host), limits_(limits) {}
-  Result<Zygote*> tasks() { return zygote(tasks_, "reference", false); }
+  Result<Zygote*> tasks() { return zygote(tasks_, "reference", Serves::tasks); }
   // Its children start with a warm compiler, which takes this one some seconds more to begin with.
-  Result<Zygote*> baselines() { return zygote(baselines_, "baselines", true); }
-  Result<Zygote*> recorders() { return zygote(recorders_, "recorder", false); }
+  Result<Zygote*> baselines() { return zygote(baselines_, "baselines", Serves::compilers); }
+  Result<Zygote*> recorders() { return zygote(recorders_, "recorder", Serves::recorders); }
+  Result<Zygote*> device_recorders() {
+    return zygote(device_recorders_, "recorder-cuda", Serves::device_recorders);
+  }
   Result<std::shared_ptr<Session>> session(const std::string& source);
-  // {"kind": "evaluate" | "verify" | "profile" | "trace" | "admit" | …, "task": {"source"}, …}
+  // {"kind": "evaluate" | "verify" | "profile" | "trace" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 
  private:
@@ -54,7 +57,7 @@ class Service {
   // Ends the resident baselines of all but the tasks asked for last. For whoever holds the right to time.
   void retire_residents();
   struct Slot;
-  Result<Zygote*> zygote(Slot& slot, const char* name, bool compilers, const GpuView* gpu = nullptr);
+  Result<Zygote*> zygote(Slot& slot, const char* name, Serves serves, const GpuView* gpu = nullptr);
   Result<Zygote*> device_checks(Slot& slot);
   Result<Json> check_task(const Json& request);
   Result<std::shared_ptr<GpuTarget>> gpu();
@@ -72,7 +75,7 @@ class Service {
     std::mutex mutex;
     std::unique_ptr<Zygote> zygote;
   };
-  Slot tasks_, baselines_, recorders_, device_checks_, device_again_;
+  Slot tasks_, baselines_, recorders_, device_recorders_, device_checks_, device_again_;
   std::mutex viewing_;
   std::unique_ptr<GpuView> view_;  // of the device, once known; both under viewing_
   std::shared_ptr<Room> room_;

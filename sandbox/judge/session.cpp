@@ -87,7 +87,7 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
       return measured.failure();
     }
   }
-  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, *child, Audience::verdict);
+  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, *child, session->kinds(Audience::verdict));
   if (!batch) {
     return batch.failure();
   }
@@ -165,9 +165,12 @@ Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   return batch;
 }
 
-Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, Child& child, Audience audience) {
-  Result<std::shared_ptr<Batch>> batch =
-      empty_batch(kinds_of_sets(audience, options_.budget / set_bytes(), calibration_->plants()));
+Kinds Session::kinds(Audience audience) const {
+  return kinds_of_sets(audience, options_.budget / set_bytes(), calibration_->plants());
+}
+
+Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, Child& child, const Kinds& kinds) {
+  Result<std::shared_ptr<Batch>> batch = empty_batch(kinds);
   if (!batch) {
     return batch;
   }
@@ -204,7 +207,24 @@ Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, Child& child,
 
 Result<std::shared_ptr<Batch>> Session::new_batch(Zygote& zygote, Audience audience) {
   Result<Child> child = loaded_child(zygote);
-  return child ? make_batch(zygote, *child, audience) : child.failure();
+  return child ? make_batch(zygote, *child, kinds(audience)) : child.failure();
+}
+
+Result<std::shared_ptr<const Batch>> Session::unseen(Zygote& zygote, std::size_t count) {
+  if (options_.budget / set_bytes() < wanted_sets(Audience::verdict, calibration_->plants()) + count) {
+    return std::shared_ptr<const Batch>();
+  }
+  Result<Child> child = loaded_child(zygote);
+  if (!child) {
+    return child.failure();
+  }
+  Result<std::shared_ptr<Batch>> made = make_batch(zygote, *child, {std::vector<bool>(count, false), 0});
+  return made ? Result<std::shared_ptr<const Batch>>(*made) : made.failure();
+}
+
+bool Session::met_before(const Batch& batch) {
+  const std::scoped_lock lock(mutex_);
+  return batch.uses > 1;
 }
 
 // Apart from what is asked for while a batch is made, which takes seconds.

@@ -64,6 +64,11 @@ class Session {
   Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
   std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
 
+  // Drawn sets for one verdict, which nobody else meets; null where there is no memory for them beside a batch.
+  Result<std::shared_ptr<const Batch>> unseen(Zygote& zygote, std::size_t count);
+  // Whether another artefact has met these sets.
+  bool met_before(const Batch& batch);
+
   // Sets for what an agent is told, the same ones each time. No verdict is made on them.
   Result<std::shared_ptr<const Batch>> visible(Zygote& zygote);
   std::shared_ptr<const Batch> visible_at_hand();
@@ -92,7 +97,8 @@ class Session {
   Status fits_memory() const;
   Status calibrate(Zygote& zygote, Child& child);
   Result<std::shared_ptr<Batch>> empty_batch(const Kinds& kinds) const;
-  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, Child& child, Audience audience);
+  Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, Child& child, const Kinds& kinds);
+  Kinds kinds(Audience audience) const;
   Result<std::shared_ptr<Batch>> new_batch(Zygote& zygote, Audience audience);
 
   SessionOptions options_;

@@ -24,6 +24,8 @@ inline constexpr std::size_t kVerificationSets = 5, kPlantedVerification = 2;
 inline constexpr std::size_t kTimedSets = 20, kPlantedTimed = 4;  // these beside those
 // Of the sets that an agent may learn of; what it is told about time rests on the drawn ones of both.
 inline constexpr std::size_t kVisibleVerified = 3, kPlantedVisible = 1, kVisibleTimed = 3;
+// Of each verdict alone, where others have met the batch (evaluation_unseen.cpp).
+inline constexpr std::size_t kUnseenVerified = 1, kUnseenTimed = 3;
 inline constexpr std::size_t kFewestSets = 7;  // with which a task can be judged
 
 // Memory of a set that is no Region: a GPU's. The zygote's child gets the descriptor.

@@ -110,4 +110,8 @@ std::optional<bool> decide(const std::vector<double>& brackets) {
   return n >= static_cast<std::size_t>(kMostBrackets) ? std::optional(false) : std::nullopt;
 }
 
+bool remembers(const std::vector<double>& seen, const std::vector<double>& unseen, double slack_s) {
+  return !seen.empty() && !unseen.empty() && median(unseen) > 1.1 * median(seen) + 2 * slack_s;
+}
+
 }  // namespace khost::judge

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sandbox/jail/libraries.h"
 #include "sandbox/judge/allocator.h"
 #include "sandbox/judge/compare.h"
 
@@ -81,7 +82,9 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
                "--threads",
                std::to_string(threads)};
   spec.readable_prefixes = {program};
+  sandbox::keep_in_memory(program);
   spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
+  spec.libraries_only = !kSanitized;
   spec.threads_only = true;
   spec.limit_address_space = !kSanitized;
   spec.limits = limits;

@@ -1,10 +1,12 @@
 #include "sandbox/judge/zygote.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,7 +35,9 @@ namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
 constexpr double kCandidateProcessor_s = 300;
-constexpr int kForkTimeout_s = 60;  // it may stand still while something is timed
+constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
+constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
+constexpr std::size_t kMostSaid = 4096;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
@@ -45,8 +49,8 @@ bool wait_for(int fd, short what, Steady::time_point deadline) {
 
 // Whether it was stopped by a signal that is not of the judge's own silence (sandbox/quiet.h).
 bool stopped_by_others(pid_t pid) {
-  const std::optional<unsigned> before = sandbox::Quiet::begun_and_over();
-  return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::begun_and_over() == before;
+  const std::optional<unsigned> before = sandbox::Quiet::completed_count();
+  return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::completed_count() == before;
 }
 
 std::string prefix_of(const std::string& python) {
@@ -65,6 +69,38 @@ void warn_of_source(const std::string& python, const std::string& folder) {
         "khost-judge: remedy: %s -m compileall -q -j 0 %s\n",
         folder.c_str(), python.c_str(), fs::path(folder).parent_path().c_str());
   });
+}
+
+// The end of what a Python wrote to its standard error: the exception that ended it.
+std::string last_words(int fd) {
+  const off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+  std::string text(std::min<std::size_t>(static_cast<std::size_t>(std::max<off_t>(size, 0)), kMostSaid), '\0');
+  const ssize_t n = text.empty() ? 0 : pread(fd, text.data(), text.size(), size - static_cast<off_t>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  while (!text.empty() && isspace(static_cast<unsigned char>(text.back())) != 0) {
+    text.pop_back();
+  }
+  return text;
+}
+
+// Blocks until the zygote said that it is ready. A process that has ended is noticed at once: its end of the socket is
+// the only one that is left.
+Status wait_until_ready(int socket, const PythonPlace& place, const std::string& name, int words) {
+  const auto begin = Steady::now();
+  char text[4096];
+  const bool asked = wait_for(socket, POLLIN, begin + std::chrono::seconds(kImportTimeout_s));
+  const ssize_t size = asked ? recv(socket, text, sizeof text, 0) : 0;
+  if (size <= 0) {
+    const std::string said = last_words(words);
+    return Failure{"the judge's Python for '" + name + "' (" + place.python + ") " +
+                       (asked ? "ended before it was ready" : "was not ready in time") +
+                       (said.empty() ? "; KHOST_JUDGE_DEBUG=1 shows what it writes" : ": " + said),
+                   "host"};
+  }
+  if (const std::string said(text, static_cast<std::size_t>(size)); said != "ready") {
+    warn_of_source(place.python, said);
+  }
+  return ok();
 }
 
 std::size_t half_of_memory() {
@@ -174,23 +210,27 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
-    const Json wants_room = answer->value("wants_room", Json());
-    return Failure{(*answer)["error"].get<std::string>(), wants_room == true ? "limit" : "bad_task"};
+    const Json is_out_of_memory = answer->value("is_out_of_memory", Json());
+    return Failure{(*answer)["error"].get<std::string>(), is_out_of_memory == true ? "limit" : "bad_task"};
   }
   return answer;
 }
 
-Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, bool compilers,
-                                              const GpuView* gpu, bool candidate) {
+Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, Serves serves,
+                                              const GpuView* gpu) {
+  const bool compilers = serves == Serves::compilers, candidate = serves == Serves::candidate;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
   }
-  Fd ours(ends[0]);
-  const Fd theirs(ends[1]);
+  Fd ours(ends[0]), theirs(ends[1]);
   JailSpec spec;
   spec.name = name;
   spec.argv = {place.python, "-I", place.root + "/sandbox/judge/python/zygote.py"};
+  const bool debugged = getenv("KHOST_JUDGE_DEBUG") != nullptr;
+  if (!debugged) {
+    spec.argv.emplace_back("--quiet");
+  }
   if (compilers) {
     spec.argv.push_back("--compile");
   }
@@ -201,11 +241,20 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);
   }
+  if (serves == Serves::recorders || (serves == Serves::device_recorders && kDeviceRecordersConfined)) {
+    spec.argv.insert(spec.argv.end(), {"--confine", library});
+  }
+  if (serves == Serves::device_recorders) {
+    spec.argv.emplace_back("--extensions");
+  }
   spec.environment = {{"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
                       {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
                       {"OMP_NUM_THREADS", "1"},
                       {"CUDA_VISIBLE_DEVICES", ""},
-                      {"PYTHONDONTWRITEBYTECODE", "1"}};
+                      {"PYTHONDONTWRITEBYTECODE", "1"},
+                      // torch and its tools ask for devices while they are imported. CUDA's driver would be started for
+                      // that, and leave threads behind that children miss.
+                      {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}};
   if (compilers) {  // the CPU's baselines; a reference gives back what it no longer needs
     spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
   }
@@ -224,8 +273,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path},
                              {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
                              {"TRITON_CACHE_DIR", "/tmp/triton"},
-                             {"CUDA_CACHE_PATH", "/tmp/nv"},
-                             {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}});
+                             {"CUDA_CACHE_PATH", "/tmp/nv"}});
     spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
   }
   if (candidate) {
@@ -242,21 +290,18 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   spec.limits.tmp_bytes = std::size_t{1} << 30;
   spec.limits.open_files = 1024;
   spec.fds = {{theirs.get(), 3}};
-  if (getenv("KHOST_JUDGE_DEBUG") != nullptr) {
-    spec.fds.push_back({2, 2});
+  // zygote.py lets go of it before anything but its own imports runs.
+  const Fd words(debugged ? -1 : memfd_create("zygote", MFD_CLOEXEC));
+  if (debugged || words) {
+    spec.fds.emplace_back(debugged ? 2 : words.get(), 2);
   }
   Result<Jail> jail = Jail::start(spec);
   if (!jail) {
     return jail.failure();
   }
-  char text[4096];
-  const bool asked = wait_for(ours.get(), POLLIN, Steady::now() + std::chrono::seconds(180));
-  const ssize_t size = asked ? recv(ours.get(), text, sizeof text, 0) : 0;
-  if (size <= 0) {
-    return Failure{"the Python of " + place.python + " did not import torch (KHOST_JUDGE_DEBUG=1 shows why)", "host"};
-  }
-  if (const std::string said(text, static_cast<std::size_t>(size)); said != "ready") {
-    warn_of_source(place.python, said);
+  theirs.reset();
+  if (Status ready = wait_until_ready(ours.get(), place, name, words.get()); !ready) {
+    return ready.failure();
   }
   return std::unique_ptr<Zygote>(new Zygote(std::move(*jail), std::move(ours)));
 }
@@ -296,12 +341,15 @@ Result<Child> Zygote::spawn() {
       return Failure{"the zygote was stopped", "gone"};
     }
   }
-  const Result<Json> hello = child.receive(1);
+  Result<Json> hello = child.receive(1);
   if (!hello && hello.failure().code == "timeout") {
     return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }
   if (!hello || child.pid_ <= 0) {
     return Failure{"the zygote did not make a child", "gone"};
+  }
+  if (hello->is_object() && hello->contains("error")) {
+    return Failure{"a child of the judge's Python did not come up: " + hello->value("error", ""), "host"};
   }
   child.pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
   if (!child.pidfd_) {

@@ -63,11 +63,21 @@ class Child {
   pid_t pid_ = 0;
 };
 
+// Whose code the children run. tasks: of tasks. compilers: of tasks, and they begin with a warm compiler. recorders: of all
+// candidates, each in a child that cannot start a process, and can do nothing to the zygote and its other children.
+// device_recorders: of all candidates of target cuda, without a device. candidate: of one candidate beside a GPU.
+enum class Serves { tasks, compilers, recorders, device_recorders, candidate };
+
+// Whether recorders of target cuda are confined as those of target cpu are (confinement.py). It is off because no card has
+// seen it work since a zygote that failed there was mended: torch.utils.cpp_extension, which only these recorders import, asks
+// CUDA for devices when a toolkit is installed, the driver left a thread, and the zygote gave up on it without a word that
+// reached the judge, which waited for 180 s. With true, tests/kernels/cuda must pass on a machine with a card.
+inline constexpr bool kDeviceRecordersConfined = false;
+
 class Zygote {
  public:
-  // `candidate`: for the processes of one candidate beside a GPU, and of nobody else.
-  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, bool compilers,
-                                               const GpuView* gpu = nullptr, bool candidate = false);
+  static Result<std::unique_ptr<Zygote>> start(const PythonPlace& place, const std::string& name, Serves serves,
+                                               const GpuView* gpu = nullptr);
   // gone: the zygote has ended or was stopped by what runs in it, or its child has ended; io: the machine has no room
   // or too much to do now.
   Result<Child> spawn();

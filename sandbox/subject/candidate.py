@@ -1,8 +1,9 @@
-"""A candidate in Python (KernelBench's single file, CUDA-Agent's workspace): which extensions it builds, and its module
-with those extensions in place.
+"""A candidate in Python (KernelBench's single file, CUDA-Agent's workspace): what it asks to be built, and its module with
+those extensions in place.
 
-The extensions are built elsewhere, before: `record` runs the file in a process without a GPU, where load_inline and load
-write down what they are asked for; `load_module` runs it again where it computes, and there they open what was built."""
+The extensions are built elsewhere, before: candidate_record.py runs the file in a process without a GPU, where load_inline
+and load write down what they are asked for; `load_module` runs it again where it computes, and there they open what was
+built."""
 
 import ast
 import hashlib
@@ -11,16 +12,15 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import types
 
-import torch
 import torch.utils.cpp_extension as cpp_extension
 
-from candidate_policy import SOURCE_NAME, Refused, check, line_of_traceback
+from candidate_policy import SOURCE_NAME, Refused
 from manifest import key_of, scalar_of
 
 WORKSPACE = "cuda_extension"
-MOST_EXTENSIONS = 8
 IMPLICIT_CUDA = ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
 
 
@@ -81,7 +81,22 @@ def replace_loaders(answer):
     cpp_extension.load_inline, cpp_extension.load = load_inline, load
 
 
+def folders_need_not_be_made():
+    """Files make a folder to build in before they build, which no process of a candidate may do and none needs."""
+    def forgiving(make, otherwise):
+        def made(*args, **kwargs):
+            try:
+                return make(*args, **kwargs)
+            except OSError:
+                return otherwise
+        return made
+
+    os.mkdir, os.makedirs = forgiving(os.mkdir, None), forgiving(os.makedirs, None)
+    tempfile.mkdtemp = forgiving(tempfile.mkdtemp, "/tmp/build")
+
+
 def run_source(source):
+    folders_need_not_be_made()
     module = types.ModuleType(SOURCE_NAME.removesuffix(".py"))
     module.__file__ = SOURCE_NAME
     sys.modules[module.__name__] = module
@@ -108,50 +123,6 @@ def arguments_of(node):
     return (init if isinstance(init, (list, tuple)) else [init]), {}
 
 
-class Stub(types.ModuleType):
-    """Stands for an extension that is not built yet: nothing in it can be called to an end."""
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: None
-
-
-def record(request):
-    """{"extensions": [request]} or {"error": {"reason", "message", "line"}}. What the constructor does beyond asking for
-    extensions is not looked at: it runs again beside the GPU."""
-    found = []
-
-    def note(asked):
-        if len(found) >= MOST_EXTENSIONS:
-            raise Refused("error", f"more than {MOST_EXTENSIONS} extensions")
-        if all(one["key"] != asked["key"] for one in found):
-            found.append(asked)
-        return Stub(asked["name"])
-
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    torch.cuda.is_available = lambda: True
-    replace_loaders(note)
-    sys.modules[WORKSPACE] = Stub(WORKSPACE)
-    try:
-        check(request["source"])
-        module = run_source(request["source"])
-        args, kwargs = arguments_of(request.get("init"))
-        try:
-            with torch.device("meta"):
-                module.ModelNew(*args, **kwargs)
-        except Refused:
-            raise
-        except Exception:
-            pass
-    except BaseException as error:
-        reason = error.reason if isinstance(error, Refused) else "error"
-        line = error.line if isinstance(error, Refused) else line_of_traceback(error)
-        text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-        return {"error": {"reason": reason, "message": text[:2000], "line": line}}
-    return {"extensions": found, "workspace": imports_workspace(request["source"])}
-
-
 def imports_workspace(source):
     for node in ast.walk(ast.parse(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
@@ -159,6 +130,9 @@ def imports_workspace(source):
         if WORKSPACE in names:
             return True
     return False
+
+
+not_built = []  # names of extensions that load_module's module asked for in vain, whether or not it hides that
 
 
 def open_extension(name, fd):
@@ -177,6 +151,7 @@ def load_module(source, built):
     def opener(asked):
         key = asked["key"]
         if key not in built:
+            not_built.append(asked["name"])
             raise Refused("error", f"extension {asked['name']} was asked for in another way than when it was built")
         if key not in opened:
             opened[key] = open_extension(asked["name"], built[key])

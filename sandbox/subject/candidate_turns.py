@@ -11,7 +11,7 @@ import struct
 
 import torch
 
-from candidate import arguments_of, load_module
+from candidate import arguments_of, load_module, not_built
 from candidate_policy import Refused, Watch, line_of_traceback
 from device_memory import load_library, load_profiler, region
 from manifest import Layout, over_region
@@ -109,7 +109,8 @@ def make_step(request, inputs, state):
 def text_of(error):
     if isinstance(error, Refused):
         where = f"model_new.py line {error.line}: " if error.line else ""
-        return REFUSED, f"{error.reason}: {where}{error}"
+        unbuilt = f"; before that it asked in vain for the extension {not_built[0]} and hid that" if not_built else ""
+        return REFUSED, f"{error.reason}: {where}{error}{unbuilt}"
     line = line_of_traceback(error)
     where = f"model_new.py line {line}: " if line else ""
     return WRONG, f"{where}{type(error).__name__}: {error}"

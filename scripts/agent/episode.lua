@@ -45,6 +45,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field whole? boolean         keeps what it was made with, the prompt and the files that it began with
 ---@field salt? string           of the random numbers; the stage when absent
 ---@field draws? string          the whole name of the random numbers but the index; by seed, salt and step when absent
+---@field replay? boolean       only what the store has counts: nothing is played, not even what failed through us
 ---@field known? table<string, table>   verdicts by artefact that are not asked for again
 ---@field say? fun(text: string)
 
@@ -277,9 +278,11 @@ function episode.kept(setting, task, index, known)
   if known and known[index] then
     -- By its id it comes with its verdict and its turns.
     local whole = setting.store:get("trajectories", known[index].id)
-    if not episode.failed_through_us(whole) then
+    if setting.replay or not episode.failed_through_us(whole) then
       return whole
     end
+  elseif setting.replay then
+    error(("stage %s, step %d: episode %d is not in the store"):format(setting.stage, setting.step, index), 0)
   end
   local record = episode.play_until_counted(setting, task, index)
   record.id = assert(setting.store:append("trajectories", record))

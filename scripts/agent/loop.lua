@@ -90,6 +90,10 @@ local function step(self, episode, conversation)
   local turn = { index = #episode.turns + 1, role = "assistant", text = drawn.text, seconds = sched.now() - begin,
     token_count = drawn.tokens, thought = drawn.thought }
   episode.turns[turn.index] = turn
+  if drawn.label then
+    turn.label = drawn.label
+    mark(episode, drawn.label)
+  end
   local action = meaning(self.policy, drawn)
   if action.kind == "final" then
     return "final_answer"

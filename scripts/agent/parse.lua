@@ -8,7 +8,10 @@ local MOST_FENCE = 512  -- bytes of a line that can open or close a block
 parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut",
   "empty_file" }
 
-local function legal_path(path)
+--- Whether a candidate may have a file of this path: kernels/… or model_new.py.
+---@param path string
+---@return boolean
+function parse.legal_path(path)
   if path == "model_new.py" then
     return true
   end
@@ -32,7 +35,7 @@ local function path_of(info, files)
   local path = info:match("^%S+%s+(%S+)$")
   if not path then
     return nil, "no_path"
-  elseif not legal_path(path) then
+  elseif not parse.legal_path(path) then
     return nil, "bad_path"
   elseif files[path] then
     return nil, "duplicate_path"

@@ -6,6 +6,9 @@
 
 local json = require "khost.json"
 local prompt = require "agent.prompt"
+local token_lists = require "chat.tokens"
+
+local append = token_lists.append
 
 local chatml = {}
 
@@ -13,13 +16,6 @@ chatml.STOP = "<|im_end|>"
 
 local Chat = {}
 Chat.__index = Chat
-
-local function append(list, more)
-  for _, token in ipairs(more) do
-    list[#list + 1] = token
-  end
-  return list
-end
 
 function Chat:message(tokens, role, text)
   append(tokens, { self.first })

@@ -6,7 +6,10 @@
 
 local graph_text = require "lib.graph"
 local parse = require "agent.parse"
+local token_lists = require "chat.tokens"
 local verdicts = require "judge.verdict"
+
+local append = token_lists.append
 
 local tiny = {}
 
@@ -17,13 +20,6 @@ tiny.answers_are_files = true
 
 local Chat = {}
 Chat.__index = Chat
-
-local function append(list, more)
-  for _, token in ipairs(more) do
-    list[#list + 1] = token
-  end
-  return list
-end
 
 --- The format over something that encodes: a khost.Policy or a khost.Tokenizer.
 ---@param codec table

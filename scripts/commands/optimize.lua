@@ -2,6 +2,7 @@
 local args = require "lib.args"
 local candidate = require "lib.candidate"
 local diff = require "lib.diff"
+local formats = require "chat.formats"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local client = require "judge.client"
@@ -20,7 +21,7 @@ local OPTIONS = {
   { name = "--episodes", kind = "number", help = "at most so many; as many as there is time for when absent" },
   { name = "--turns", kind = "number", default = 200, help = "of an episode" },
   { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
-  { name = "--format", kind = "text", help = "how answers name calls: openai, hermes, xml, bash or tiny" },
+  { name = "--format", kind = "text", help = "how answers name calls, one of " .. formats.NAMES },
   { name = "--stream", kind = "flag", help = "ask an endpoint for streams" },
   { name = "--temperature", kind = "number", help = "the server's own when absent" },
   { name = "--context", kind = "number", default = 131072, help = "tokens of an episode" },

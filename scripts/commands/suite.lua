@@ -26,7 +26,7 @@ local function load_suite(options)
   for index, text in ipairs(options.level or {}) do
     levels[index] = tonumber(text) or args.misuse(("--level %s: a number expected"):format(text))
   end
-  local tasks, message = load.suite(options.path, { levels = levels })
+  local tasks, message = load.suite(options.path, { levels = levels, target = options.target })
   return tasks or args.misuse(message)
 end
 
@@ -65,7 +65,8 @@ COMMANDS.check = {
       D.elements, G.elements) },
     { name = "--seed", kind = "number", default = 0, help = "of inputs; another one draws others" },
     { name = "--timeout", kind = "number", default = D.timeout_s, help = "seconds of each stage" },
-    { name = "--jobs", kind = "number", default = D.jobs, help = "tasks at once; 1 for times to rely on" },
+    { name = "--jobs", kind = "number",
+      help = "tasks at once, 0 for all cores, 1 for times to rely on (default: judge.jobs of khost.toml)" },
     { name = "--strict", kind = "flag", help = "exit 1 when a task is flawed" },
   },
   run = function(options)
@@ -79,6 +80,7 @@ COMMANDS.check = {
     while options.limit and #tasks > options.limit do
       tasks[#tasks] = nil
     end
+    options.jobs = judge.jobs(options.jobs)
     local process, message = judge.open(nil, { jobs = options.jobs })
     if not process then
       args.misuse(message)

@@ -18,18 +18,26 @@ end
 ---@field torch? string
 ---@field target string
 
+--- What this machine is, without PyTorch's version, which takes an interpreter to learn.
+---@async
+---@param target? string   "cpu" when absent
+---@return Hardware
+function hardware.machine(target)
+  local facts = machine.facts()
+  local processor = (fs.read("/proc/cpuinfo") or ""):match("model name%s*:%s*([^\n]+)") or facts.machine or "unknown"
+  return { processor = processor, cores = facts.cores, kernel = facts.kernel, target = target or "cpu",
+    gpu = target == "cuda"
+      and first_line { "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader" } or nil }
+end
+
 --- What this machine is.
 ---@async
 ---@param target string
 ---@return Hardware
 function hardware.facts(target)
-  local facts = machine.facts()
-  local processor = (fs.read("/proc/cpuinfo") or ""):match("model name%s*:%s*([^\n]+)") or facts.machine or "unknown"
-  local python = fs.env("KHOST_PYTHON") or "python3"
-  return { processor = processor, cores = facts.cores, kernel = facts.kernel, target = target,
-    gpu = target == "cuda"
-      and first_line { "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader" } or nil,
-    torch = first_line { python, "-I", "-c", "import importlib.metadata as m; print(m.version('torch'))" } }
+  local facts, python = hardware.machine(target), fs.env("KHOST_PYTHON") or "python3"
+  facts.torch = first_line { python, "-I", "-c", "import importlib.metadata as m; print(m.version('torch'))" }
+  return facts
 end
 
 --- The same as one line.

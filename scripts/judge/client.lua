@@ -7,6 +7,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local judge = require "khost.judge"
 local log = require "khost.log"
+local machine = require "khost.machine"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
@@ -26,6 +27,14 @@ local JUDGED = { evaluate = true, verify = true, profile = true }
 ---@field tolerance? string     "calibrated", "paper" or "strict"
 ---@field threads? integer      of a candidate and its baselines
 
+--- How many requests a judge works on at once, as a number of workers.
+---@param jobs? integer   0: as many as there are cores; [judge] jobs of khost.toml when absent
+---@return integer
+function client.jobs(jobs)
+  jobs = jobs or config.plain(assert(config.load {})).judge.jobs
+  return jobs ~= 0 and jobs or machine.facts().cores or 1
+end
+
 --- Opens a judge.
 ---@param settings table|nil     a merged configuration with [machine], [judge] and [limits]; nil: khost.toml alone
 ---@param options? JudgeOptions  instead of the configuration's
@@ -40,22 +49,27 @@ function client.open(settings, options)
     given = config.plain(loaded)
   end
   options = options or {}
-  local process, message, code = judge.open { jobs = options.jobs or given.judge.jobs, limits = {
-    memory_mb = given.limits.memory_mb, processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
+  local function start(jobs)
+    return judge.open { jobs = jobs, limits = { memory_mb = given.limits.memory_mb,
+      processes = given.limits.processes, tmp_mb = given.limits.tmp_mb } }
+  end
+  local process, message, code = start(options.jobs or given.judge.jobs)
   if not process then
     return nil, message, code
   end
   return client.over(process, { target = options.target or given.machine.target,
-    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads })
+    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads },
+    function() return start(1) end)
 end
 
 --- A client over what answers like a judge process: `request(self, kind, body)` and `close(self)`.
 ---@param process table
 ---@param options {target?: string, tolerance?: string, threads?: integer}
+---@param another? fun(): table|nil   a process of its own for a candidate beside which judges were lost
 ---@return table
-function client.over(process, options)
-  return setmetatable({ process = process, options = options, known = {}, failed = {}, asked = 0, reused = 0,
-    seconds = 0 }, Client)
+function client.over(process, options, another)
+  return setmetatable({ process = process, options = options, another = another, known = {}, failed = {}, asked = 0,
+    reused = 0, seconds = 0, walls = {} }, Client)
 end
 
 --- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
@@ -75,7 +89,11 @@ function Client:request(kind, body)
     end
     body = whole
   end
-  return self.process:request(kind, body)
+  local answer, message, code = self.process:request(kind, body)
+  for step, seconds in pairs(answer and JUDGED[kind] and answer.wall_s or {}) do
+    self.walls[step] = (self.walls[step] or 0) + seconds
+  end
+  return answer, message, code
 end
 
 --- A hash of a candidate's files: the same text in the same places.
@@ -103,12 +121,37 @@ function client.nothing(labels)
     unreadable and table.concat(labels, ", ") or "")
 end
 
+-- A candidate beside which the judge was lost each time goes before a judge of its own, so that no other candidate can
+-- be the cause. Lost there twice, it is the candidate that ends judges.
+local function ask_alone(self, body)
+  local process = self.another and self.another()
+  if not process then
+    return verdicts.blank("void", "task", "judge_lost")
+  end
+  local alone = client.over(process, self.options)
+  local verdict, message, code
+  for _ = 1, TRIES do
+    verdict, message, code = alone:request("evaluate", body)
+    if verdict or code ~= "gone" then
+      break
+    end
+  end
+  alone:close()
+  if not verdict and code == "gone" then
+    return verdicts.blank("crash", "verify", "exit",
+      ("a judge of its own was lost %d times while it judged this candidate: %s"):format(TRIES, message))
+  end
+  return verdict or verdicts.blank("void", "task", "judge_lost", message)
+end
+
 local function ask(self, task, files, measure)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
   local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
     measure = measure }
+  local lost = 0
   for attempt = 1, TRIES do
     local verdict, message, code = self:request("evaluate", body)
+    lost = lost + (code == "gone" and 1 or 0)
     if verdict then
       return verdict
     end
@@ -117,7 +160,7 @@ local function ask(self, task, files, measure)
       return verdicts.blank("bad_task", "task", "bad_task", message)
     end
   end
-  return verdicts.blank("void", "task", "judge_lost")
+  return lost == TRIES and ask_alone(self, body) or verdicts.blank("void", "task", "judge_lost")
 end
 
 --- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked
@@ -204,31 +247,23 @@ function Client:trace(task)
   return self.process:request("trace", { task = { source = task.source } })
 end
 
---- What the filter asks of a task. Its eager time is that of the target: on a GPU the check measures it, alone.
+--- The health of a task on the client's target (suites.health names what it says): its structure, and one run in eager
+--- mode with the time of a call. What takes far longer or far less than `eager_ms` allows is cut short.
 ---@async
 ---@param task {source: string}
----@return table|nil facts, string? message, string? code
-function Client:admit(task)
-  local facts, message, code = self.process:request("admit", { task = { source = task.source } })
-  if not facts or self.options.target ~= "cuda" then
-    return facts, message, code
-  end
-  local options = { target = "cuda", stages = { "structure", "run" }, timeout_s = checking.DEFAULTS.timeout_s }
-  for name, value in pairs(checking.CUDA) do
-    options[name] = value
-  end
-  local checked = checking.facts(self.process, task.source, options)
-  if not checked.run or not checked.run.eager_s then
-    local failure = checked.failure or { message = checked.run and checked.run.text, code = "bad_task" }
-    return nil, failure.message or "the task could not be measured on the GPU", failure.code or "bad_task"
-  end
-  facts.eager_s = checked.run.eager_s
-  return facts
+---@param eager_ms number[]   least and most that is wanted
+---@return table facts   as "check" answers; `failure` says what failed, and whether it was the task
+function Client:check(task, eager_ms)
+  local target = self.options.target or "cpu"
+  return checking.worthwhile({ target = target, stages = { "structure", "run" } }, eager_ms, function(options)
+    return checking.facts(self, task.source, options)
+  end)
 end
 
----@return {asked: integer, reused: integer, seconds: number}
+--- `walls`: seconds of each step of the judge over all its answers; jobs go on side by side.
+---@return {asked: integer, reused: integer, seconds: number, walls: table<string, number>}
 function Client:counts()
-  return { asked = self.asked, reused = self.reused, seconds = self.seconds }
+  return { asked = self.asked, reused = self.reused, seconds = self.seconds, walls = self.walls }
 end
 
 function Client:close()

@@ -6,6 +6,9 @@ local judge = require "khost.judge"
 
 local verdict = {}
 
+--- The judge's tables themselves, for pages and documents that show all of them (scripts/meta/khost.judge.lua).
+verdict.STATUSES, verdict.REASONS = judge.statuses, judge.reasons
+
 local ROWS, REASONS = {}, {}
 for _, row in ipairs(judge.statuses) do
   ROWS[row.word] = row

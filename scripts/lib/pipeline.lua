@@ -5,7 +5,9 @@ local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local client = require "judge.client"
+local ledger = require "training.ledger"
 local log = require "khost.log"
+local plan = require "lib.plan"
 local reward = require "lib.reward"
 local runs = require "lib.runs"
 local sched = require "khost.sched"
@@ -48,16 +50,20 @@ local function open_store(options, recipe, c)
     end
     return record
   end
-  return assert(store.create(root, { name = options.preset:match("([^/]+)$"):gsub("%.toml$", ""), recipe = recipe,
-    preset = options.preset, seed = options.seed, config = config.plain(c) }))
+  local record = assert(store.create(root, { name = options.preset:match("([^/]+)$"):gsub("%.toml$", ""),
+    recipe = recipe, preset = options.preset, seed = options.seed, config = config.plain(c) }))
+  -- What was expected stands in the run before it begins.
+  assert(record:put("state", "plan", plan.seconds(config.plain(c))))
+  return record
 end
 
 --- Opens the run that the options name, or a new one.
 ---@async
 ---@param options table   what args.parse made of pipeline.OPTIONS
 ---@param recipe string
+---@param judging? table   judge.client; one is opened when absent
 ---@return table
-function pipeline.open(options, recipe)
+function pipeline.open(options, recipe, judging)
   local c = load_config(options)
   local record = open_store(options, recipe, c)
   local info = record:info()
@@ -70,11 +76,14 @@ function pipeline.open(options, recipe)
     args.misuse(("reward.scheme %s: %s"):format(self.config.reward.scheme, message))
   end
   self.reward = scheme
-  local process, unavailable = client.open(self.config)
+  local process, unavailable = judging, nil
+  if not process then
+    process, unavailable = client.open(self.config)
+  end
   if not process then
     args.misuse(unavailable)
   end
-  self.judging = process
+  self.judging, self.ledger = process, ledger.new()
   log.print(("run %s"):format(self.folder))
   return self
 end
@@ -97,21 +106,85 @@ function Run:need(name)
     :format(name, name))
 end
 
+--- A path of this run's folder, or one that a preset or an older run names, as a whole path.
+---@param path string   "checkpoints/rft/actor"
+---@return string
+function Run:path(path)
+  return path:match("^checkpoints/") and self.folder .. "/" .. path or path
+end
+
+-- Whether the models that a finished stage made are there. They are not where only the store was kept.
+local function has_models(self, result)
+  for _, role in ipairs { "actor", "critic" } do
+    local path = result[role]
+    if type(path) == "string" and path:match("^checkpoints/") and not fs.exists(self:path(path)) then
+      return false
+    end
+  end
+  return true
+end
+
+-- A finished stage whose models are missing: its updates are made again from the episodes that the store has, which
+-- takes no sampling and no verdicts.
+local function replay(self, stage, done)
+  log.print(("== %s: finished before, its models are missing: replayed"):format(stage.name))
+  self.replaying = true
+  local made = stage.execute(self)
+  self.replaying = nil
+  self:written()
+  for _, role in ipairs { "actor", "critic" } do
+    if made[role] ~= done[role] then
+      error(("stage %s: the replay made %s %s, the store names %s"):format(stage.name, role, tostring(made[role]),
+        tostring(done[role])), 0)
+    end
+  end
+  return done
+end
+
+--- Whether a stage must end before its last step, so that what is planned for the stages behind it fits into
+--- plan.minutes; never where the preset has no such limit.
+---@param stage string
+---@return boolean
+function Run:late(stage)
+  local minutes = self.config.plan.minutes or 0
+  if minutes == 0 then
+    return false
+  end
+  local spent, later, behind = sched.now() - (self.stage_began or sched.now()), 0, false
+  for _, name in ipairs(plan.ORDER) do
+    local done = self:result(name)
+    spent = spent + (done and done.seconds or 0)
+    later = later + (behind and not done and plan.stage(self.config, name).seconds or 0)
+    behind = behind or name == stage
+  end
+  local late = spent + later > 60 * minutes
+  if late then
+    log.warn("stage_ends_early", { stage = stage, spent_s = spent, planned_behind_it_s = later, minutes = minutes })
+  end
+  return late
+end
+
 --- Runs a stage unless it is finished.
 ---@async
 ---@param stage {name: string, execute: fun(run: table): table}
 ---@return table result
 function Run:stage(stage)
   local done = self:result(stage.name)
-  if done then
+  if done and not has_models(self, done) then
+    return replay(self, stage, done)
+  elseif done then
     log.print(("== %s: finished before"):format(stage.name))
     return done
   end
   log.print("== " .. stage.name)
   self.store:begin_stage(stage.name)
+  self.ledger:begin(self)
   local begin = sched.now()
+  self.stage_began = begin
   local result = stage.execute(self) or {}
+  self:written()
   result.seconds = sched.now() - begin
+  result.spent = self.ledger:finish(self, result.seconds)
   local _, trouble = self.store:finish_stage(stage.name, result)
   if trouble then
     error(trouble, 0)
@@ -119,17 +192,40 @@ function Run:stage(stage)
   for _, tab in ipairs(result.tables or {}) do
     log.print("\n" .. tab.title .. "\n" .. tables.text(tab.columns, tab.rows))
   end
-  log.print(("   %s in %s\n"):format(stage.name, runs.duration(result.seconds)))
+  log.print(("   %s in %s: %s\n"):format(stage.name, runs.duration(result.seconds), ledger.text(result.spent)))
   return result
 end
 
-function Run:checkpoint_folder(stage, step, role)
-  return ("%s/checkpoints/%s/%s-%d"):format(self.folder, stage, role, step)
+-- Of one step of a stage, inside of the run's folder.
+function Run:checkpoint_path(stage, step, role)
+  return ("checkpoints/%s/%s-%d"):format(stage, role, step)
 end
 
---- Saves the models of a step and drops the optimizer states of older ones.
+function Run:checkpoint_folder(stage, step, role)
+  return self:path(self:checkpoint_path(stage, step, role))
+end
+
+-- Whether steps are kept as weights alone, of validated steps. Then a killed run makes the updates of its stage again
+-- from stored episodes; moments of actor and critic would take several times the disk and the time.
+local function weights_only(self)
+  return self.config.model.checkpoint == "weights"
+end
+
+--- Saves the models of a step. With model.checkpoint = "moments" both with their optimizers, so that a killed run goes
+--- on from there, and older optimizer states are dropped; with "weights" the actor of validated steps, written aside.
 ---@async
 function Run:checkpoint(stage, step, models)
+  if weights_only(self) then
+    if self:keeps(step) then
+      self:written()
+      self.writing = sched.spawn(function()
+        local begin = sched.now()
+        assert(models.actor:save(self:checkpoint_folder(stage, step, "actor"), { step = step }, { optimizer = false }))
+        self.ledger:add("writing", sched.now() - begin)
+      end)
+    end
+    return
+  end
   for _, role in ipairs { "actor", "critic" } do
     if models[role] then
       assert(models[role]:save(self:checkpoint_folder(stage, step, role), { step = step }))
@@ -141,6 +237,19 @@ function Run:checkpoint(stage, step, models)
   assert(self.store:put("state", stage .. " step", { step = step }))
 end
 
+--- Waits for the checkpoint that is being written aside, and raises what became of it.
+---@async
+function Run:written()
+  local writing = self.writing
+  self.writing = nil
+  if writing then
+    local _, failures = sched.wait { writing }
+    if failures[1] then
+      error(failures[1].message, 0)
+    end
+  end
+end
+
 --- Whether a step is validated; its actor stays, since tables use the last validation before a collapse.
 ---@param step integer
 ---@return boolean
@@ -149,13 +258,20 @@ function Run:keeps(step)
   return every > 0 and step % every == 0
 end
 
---- Loads the newest checkpoint of a stage into the models; the step it belongs to, 0 for none.
+--- Loads the newest checkpoint of a stage into the models; the step it belongs to, 0 for none: then the updates of
+--- earlier steps are made again from their stored episodes.
 ---@async
 ---@return integer
 function Run:restore(stage, models)
-  local state = self.store:get("state", stage .. " step")
+  local state = not weights_only(self) and self.store:get("state", stage .. " step")
   if not state then
     return 0
+  end
+  for _, role in ipairs { "actor", "critic" } do
+    local folder = self:checkpoint_folder(stage, state.step, role)
+    if models[role] and not fs.exists(folder) then
+      return 0
+    end
   end
   for _, role in ipairs { "actor", "critic" } do
     if models[role] then
@@ -172,7 +288,7 @@ function Run:tasks(split)
   local list = {}
   for _, row in ipairs(assert(self.store:list("tasks", { where = { split = split, status = "kept" } }))) do
     list[#list + 1] = { id = row.id, name = row.name, source = row.source, graph = row.graph, family = row.family,
-      timed = row.timed }
+      timed = row.timed, compile_cache = row.compile_cache }
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   return list
@@ -204,7 +320,7 @@ function pipeline.standalone(stage)
     local about = { name = "recipes/stages/" .. stage.name .. ".lua", summary = stage.summary }
     local options = args.parse(pipeline.OPTIONS, list, about)
     if options.plan then
-      log.print(require("lib.plan").text(config.plain(load_config(options)), stage.name))
+      log.print(plan.text(config.plain(load_config(options)), stage.name))
       return 0
     end
     local self = pipeline.open(options, about.name)

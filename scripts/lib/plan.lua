@@ -1,17 +1,48 @@
--- What a run will do before it does anything: stages, verdicts, tokens, minutes, disk.
+-- What a run will do before it does anything: stages, verdicts, tokens, minutes, disk. Unit costs stand in [plan] of
+-- the preset, beside the machine that they were measured on; what is assumed about a policy stands here.
 
 local tables = require "evaluation.table"
 
 local plan = {}
 
--- Each: verdicts with times, verifications only, tokens drawn, tokens passed through an update, and compiled tasks.
+-- Each: tasks that are admitted, verdicts with times, verifications only, tokens drawn, tokens passed through an
+-- update, tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models
+-- opened, checkpoints written.
 local COSTS = {}
 
-local PROMPT_TOKENS = 45
-local ANSWER_TOKENS = 150
+-- Of a policy: answers that are right, and therefore timed where the task is; chance of another turn after one.
+local RIGHT, ANOTHER_TURN = 0.35, 0.6
+-- Passes of an update's tokens: old log-probs and values (a third of an update each), actor and critic.
+local PASSES = 2.7
 
 local function ceil_spare(c, split)
   return math.ceil(c.tasks[split] * c.tasks.spare)
+end
+
+local function mean_turns(turns)
+  return 1 + (turns - 1) * ANOTHER_TURN
+end
+
+local function timed_share(c)
+  return c.tasks.train / (c.tasks.train + c.tasks.drill)
+end
+
+local function families(c)
+  local seen, count = {}, 0
+  for _, family in ipairs(c.tasks.families) do
+    count = count + (seen[family] and 0 or 1)
+    seen[family] = true
+  end
+  return count
+end
+
+local function validation(c, times)
+  local answers = times * c.tasks.validation * (c.validate.samples or 1)
+  return { verify = answers, draw = answers * c.plan.answer_tokens }
+end
+
+local function tokens_of(c, turns)
+  return c.plan.prompt_tokens + c.plan.answer_tokens * turns
 end
 
 function COSTS.synthesize()
@@ -19,51 +50,54 @@ function COSTS.synthesize()
 end
 
 function COSTS.filter(c)
-  local candidates = ceil_spare(c, "train") + ceil_spare(c, "drill") + ceil_spare(c, "test")
-    + ceil_spare(c, "validation") + ceil_spare(c, "held_out")
-  local families = {}
-  for _, family in ipairs(c.tasks.families) do
-    families[family] = true
+  local candidates = 0
+  for _, split in ipairs { "train", "drill", "test", "validation", "held_out", "validation_timed" } do
+    candidates = candidates + ceil_spare(c, split)
   end
-  local count = 0
-  for _ in pairs(families) do
-    count = count + 1
-  end
-  return { verify = candidates, measure = count * 4, compile = count }
+  local shown = families(c) * math.min(c.tasks.witnesses, 2)
+  return { admit = candidates, measure = shown * 4, compile = shown }
 end
 
 function COSTS.base(c)
-  return { verify = c.tasks.validation, draw = c.tasks.validation * ANSWER_TOKENS }
+  local cost = validation(c, 1)
+  cost.open, cost.fresh = 1, c.tasks.validation
+  return cost
 end
 
-local function timed_share(c)
-  return c.tasks.train / (c.tasks.train + c.tasks.drill)
+function COSTS.supervised(c)
+  local o = c.supervised
+  if not o or o.steps == 0 then
+    return {}
+  end
+  local looks = 1 + math.floor(math.max(o.steps - o.look_from, 0) / o.look_every)
+  local cost = validation(c, looks)
+  local answers = o.tasks * (3 + o.dialogues)
+  cost.verify, cost.fresh, cost.save = cost.verify + answers, o.tasks, 1
+  cost.train = o.steps * o.batch * tokens_of(c, 1)
+  return cost
 end
 
 local function ppo_cost(c, o, turns)
   local episodes = o.steps * o.tasks * o.group
-  local length = PROMPT_TOKENS + ANSWER_TOKENS * turns
-  local validations = c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
-  return { episodes = episodes, verify = episodes * (turns - 1) * 0.6 + validations * c.tasks.validation,
-    -- What is wrong, a drill or judged before is not timed.
-    measure = episodes * 0.35 * timed_share(c), draw = episodes * ANSWER_TOKENS * turns,
-    train = episodes * length * 4, compile = 0 }
+  local seen = validation(c, c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0)
+  local mean = mean_turns(turns)
+  return { episodes = episodes,
+    -- Single answers are judged once; of several turns each but the last is verified for the agent.
+    verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or mean),
+    measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * c.plan.answer_tokens * mean,
+    train = episodes * tokens_of(c, mean) * PASSES, save = 1 }
 end
 
 function COSTS.single_turn(c)
   local cost = ppo_cost(c, c.single_turn, 1)
-  cost.verify, cost.compile = cost.verify + cost.episodes * 0.4, c.tasks.train
+  cost.compile, cost.fresh = c.tasks.train, c.tasks.drill
   return cost
 end
 
-local function mean_turns(turns)
-  return 1 + (turns - 1) * 0.6
-end
-
 function COSTS.collect(c)
-  local n, turns = c.collect.episodes, mean_turns(c.collect.turns)
-  return { episodes = n, verify = n * turns * 0.6, measure = n * 0.3 * timed_share(c),
-    draw = n * turns * ANSWER_TOKENS }
+  local n, mean = c.collect.episodes, mean_turns(c.collect.turns)
+  return { episodes = n, verify = n * mean, measure = n * RIGHT * timed_share(c),
+    draw = n * mean * c.plan.answer_tokens }
 end
 
 -- Tokens of the trajectories that some stages leave.
@@ -71,41 +105,49 @@ local function stored_tokens(c, stages)
   local tokens = 0
   for _, stage in ipairs(stages) do
     local o = c[stage]
-    tokens = tokens + (o.episodes or o.steps * o.tasks * o.group)
-      * (PROMPT_TOKENS + ANSWER_TOKENS * mean_turns(o.turns or 1))
+    tokens = tokens + (o.episodes or o.steps * o.tasks * o.group) * tokens_of(c, mean_turns(o.turns or 1))
   end
   return tokens
 end
 
 function COSTS.rft(c)
-  return { train = stored_tokens(c, c.rft.stages) * 0.4 * c.rft.epochs }
+  return { train = stored_tokens(c, c.rft.stages) * RIGHT * c.rft.epochs, save = 1 }
 end
 
 function COSTS.value(c)
-  return { train = stored_tokens(c, c.value.stages) * c.value.epochs * 2 }
+  return { train = stored_tokens(c, c.value.stages) * c.value.epochs * 4 / 3, save = 1 }
 end
 
 function COSTS.agentic(c)
-  return ppo_cost(c, c.agentic, mean_turns(c.agentic.turns))
+  return ppo_cost(c, c.agentic, c.agentic.turns)
 end
 
 function COSTS.evaluate(c)
-  local e = c.evaluate
-  local single = c.tasks.held_out * (1 + 2 * e.samples + 2 * e.samples_between)
-  local agent = 2 * c.tasks.held_out
-  local timed = c.tasks.test * (1 + 2 * e.samples_timed)
-  return { episodes = single + agent + timed, verify = single + agent * e.turns + timed, measure = timed * 1.5,
-    draw = (single + (agent + timed) * e.turns) * ANSWER_TOKENS, compile = c.tasks.test }
+  local e, models = c.evaluate, (c.supervised or { steps = 0 }).steps > 0 and 5 or 4
+  local answers = 2 * e.samples + (models - 2) * e.samples_between
+  local single = c.tasks.held_out * (1 + answers)
+  local test = c.tasks.test * (1 + models * (e.samples_test or 0))
+  local agent, timed = 2 * c.tasks.held_out, c.tasks.test * (1 + 2 * e.samples_timed)
+  local turns = mean_turns(e.turns)
+  return { episodes = single + test + agent + timed, verify = single + agent * (turns + 1) + timed * turns
+    + test * (1 - RIGHT), measure = test * RIGHT + timed * 1.5, draw = (single + test + (agent + timed) * turns)
+    * c.plan.answer_tokens, compile = c.tasks.test, fresh = c.tasks.held_out, open = 1 }
 end
 
 function COSTS.report()
   return {}
 end
 
-plan.ORDER = { "synthesize", "filter", "base", "single_turn", "collect", "rft", "value", "agentic", "evaluate",
-  "report" }
+plan.ORDER = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",
+  "evaluate", "report" }
 
-local FIELDS = { "episodes", "verify", "measure", "compile", "draw", "train" }
+local FIELDS = { "episodes", "admit", "verify", "measure", "fresh", "compile", "draw", "train", "open", "save" }
+-- The unit cost of each in [plan], in seconds.
+local UNITS = { admit = "admit_s", verify = "verify_s", measure = "verdict_s", fresh = "new_task_s",
+  compile = "compile_s", open = "open_s", save = "save_s" }
+-- What a table shows.
+local COLUMNS = { { "episodes", "episodes" }, { "admit", "admitted" }, { "verify", "verified" }, { "measure", "timed" },
+  { "compile", "compiled" }, { "draw", "tokens drawn" }, { "train", "tokens trained" } }
 
 --- The reckoning of one stage.
 ---@param c table       merged configuration
@@ -113,16 +155,40 @@ local FIELDS = { "episodes", "verify", "measure", "compile", "draw", "train" }
 ---@return table<string, number>
 function plan.stage(c, name)
   local cost, p = COSTS[name](c), c.plan
+  cost.seconds = 0
   for _, field in ipairs(FIELDS) do
     cost[field] = cost[field] or 0
+    cost.seconds = cost.seconds + cost[field] * (UNITS[field] and p[UNITS[field]] or 0)
   end
-  cost.seconds = cost.verify * p.verify_s + cost.measure * p.verdict_s + cost.compile * p.compile_s
-    + cost.draw / p.draw_tokens_per_s + cost.train / p.train_tokens_per_s
+  cost.seconds = cost.seconds + cost.draw / p.draw_tokens_per_s + cost.train / p.train_tokens_per_s
   return cost
+end
+
+--- Seconds of every stage, and their sum: what a run stores before it begins.
+---@param c table
+---@return {stages: table<string, number>, seconds: number}
+function plan.seconds(c)
+  local list, sum = {}, 0
+  for _, name in ipairs(plan.ORDER) do
+    list[name] = plan.stage(c, name).seconds
+    sum = sum + list[name]
+  end
+  return { stages = list, seconds = sum }
 end
 
 local function whole(value)
   return ("%d"):format(math.floor(value + 0.5))
+end
+
+-- Checkpoints of a run: those of stages' ends, and of steps with moments or of validated steps without.
+local function disk_mb(c)
+  local steps = c.single_turn.steps + c.agentic.steps
+  local validated = c.validate.every > 0 and math.floor(steps / c.validate.every) or 0
+  if c.model.checkpoint == "weights" then
+    return c.plan.checkpoint_mb * (5 + validated)
+  end
+  -- Weights and two moments of actor and critic; older steps keep weights only where they were validated.
+  return c.plan.checkpoint_mb * (5 + 6 + 3 * validated)
 end
 
 --- The reckoning as text, of one stage or of all.
@@ -130,31 +196,32 @@ end
 ---@param only? string
 ---@return string
 function plan.text(c, only)
-  local rows, sum = {}, { seconds = 0 }
+  local rows, sum, heads = {}, { seconds = 0 }, { "stage" }
+  for index, column in ipairs(COLUMNS) do
+    heads[index + 1] = column[2]
+  end
+  heads[#heads + 1] = "minutes"
+  local function add(name, cost)
+    local row = { name }
+    for _, column in ipairs(COLUMNS) do
+      row[#row + 1] = whole(cost[column[1]])
+    end
+    row[#row + 1] = ("%.1f"):format(cost.seconds / 60)
+    rows[#rows + 1] = row
+  end
   for _, name in ipairs(plan.ORDER) do
     if not only or only == name then
-      local cost, row = plan.stage(c, name), { name }
+      local cost = plan.stage(c, name)
       for _, field in ipairs(FIELDS) do
         sum[field] = (sum[field] or 0) + cost[field]
-        row[#row + 1] = whole(cost[field])
       end
       sum.seconds = sum.seconds + cost.seconds
-      row[#row + 1] = ("%.1f"):format(cost.seconds / 60)
-      rows[#rows + 1] = row
+      add(name, cost)
     end
   end
-  local last = { "sum" }
-  for _, field in ipairs(FIELDS) do
-    last[#last + 1] = whole(sum[field])
-  end
-  last[#last + 1] = ("%.1f"):format(sum.seconds / 60)
-  rows[#rows + 1] = last
-  local steps = c.single_turn.steps + c.agentic.steps
-  -- Weights and two moments of actor and critic; older steps keep weights only where they were validated.
-  local disk = c.plan.checkpoint_mb * (4 + (c.validate.every > 0 and math.floor(steps / c.validate.every) or 0))
-    + sum.episodes * 0.03
-  return tables.text({ "stage", "episodes", "verified", "timed", "compiled", "tokens drawn", "tokens trained",
-    "minutes" }, rows) .. ("\n\ndisk: about %.0f MB; reckoned with the unit costs in [plan] of the preset"):format(disk)
+  add("sum", sum)
+  return tables.text(heads, rows) .. ("\n\ndisk: about %.0f MB; reckoned with the unit costs in [plan] of the preset")
+    :format(disk_mb(c) + sum.episodes * 0.03)
 end
 
 return plan

@@ -72,6 +72,21 @@ function Stream:pick(list)
   return list[self:integer(1, #list)]
 end
 
+--- For each name one item of its list, in the order of the names.
+---@param lists table<string, any[]>
+---@return table<string, any>
+function Stream:pick_each(lists)
+  local names, picked = {}, {}
+  for name in pairs(lists) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    picked[name] = self:pick(lists[name])
+  end
+  return picked
+end
+
 --- A list in random order; the list itself is left alone.
 function Stream:shuffled(list)
   local out = {}

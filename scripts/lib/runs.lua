@@ -1,7 +1,9 @@
 -- Finding and opening runs for the commands that read them.
 
+local alarms = require "report.alarms"
 local config = require "khost.config"
 local fs = require "khost.fs"
+local json = require "khost.json"
 local metrics = require "evaluation.metrics"
 local store = require "khost.store"
 
@@ -55,16 +57,29 @@ function runs.duration(seconds)
   return ("%d min %02d s"):format(math.floor(seconds / 60), math.floor(seconds % 60))
 end
 
+--- Stages in the order in which they began, with what they made. `started_s` and `finished_s` are seconds since
+--- 1970; `spent` has seconds by what a stage spent them on, where it said so.
+---@param run khost.Store
+---@return {stage: string, status: string, attempts: integer, started_s: number, finished_s?: number, seconds?: number,
+---trajectories: integer, verdicts: integer, reward?: number, tokens?: number, turns?: number, spent?: table}[]
+function runs.stages(run)
+  local rows = assert(run:query [[
+    SELECT s.name AS stage, s.status AS status, s.attempts AS attempts, s.started_s AS started_s,
+      s.finished_s AS finished_s, s.finished_s - s.started_s AS seconds, json_extract(s.result, '$.spent') AS spent,
+      (SELECT count(*) FROM verdicts v WHERE v.stage = s.name) AS verdicts,
+      coalesce(t.trajectories, 0) AS trajectories, t.reward AS reward, t.tokens AS tokens, t.turns AS turns
+    FROM stages s LEFT JOIN (SELECT stage, count(*) AS trajectories, avg(reward) AS reward, avg(token_count) AS tokens,
+      avg(turn_count) AS turns FROM trajectories GROUP BY stage) t ON t.stage = s.name
+    ORDER BY s.started_s]])
+  for _, row in ipairs(rows) do
+    row.spent = row.spent and json.decode(row.spent)
+  end
+  return rows
+end
+
 -- What the tables of a run are made of; `show` prints them and `report` draws them.
 local TABLES = {
-  { title = "Stages", sql = [[
-      SELECT s.name AS stage, s.status AS status, s.attempts AS attempts, s.finished_s - s.started_s AS seconds,
-        (SELECT count(*) FROM trajectories t WHERE t.stage = s.name) AS trajectories,
-        (SELECT count(*) FROM verdicts v WHERE v.stage = s.name) AS verdicts,
-        (SELECT avg(reward) FROM trajectories t WHERE t.stage = s.name) AS reward,
-        (SELECT avg(token_count) FROM trajectories t WHERE t.stage = s.name) AS tokens,
-        (SELECT avg(turn_count) FROM trajectories t WHERE t.stage = s.name) AS turns
-      FROM stages s ORDER BY s.started_s]],
+  { title = "Stages", rows = runs.stages,
     columns = { "stage", "status", "attempts", "seconds", "trajectories", "verdicts", "reward", "tokens", "turns" } },
   { title = "Tasks", sql = [[
       SELECT coalesce(split, '') AS split, status, coalesce(reason, '') AS reason, count(*) AS tasks,
@@ -80,6 +95,8 @@ local TABLES = {
         count(*) AS verdicts
       FROM verdicts GROUP BY stage, status, judge_stage, reason ORDER BY min(id), verdicts DESC]],
     columns = { "stage", "status", "judge_stage", "reason", "verdicts" } },
+  { title = "Verdicts that should not be there, or that a person should look at", rows = alarms.of,
+    columns = { "level", "stage", "status", "reason", "count", "text" } },
   { title = "Correct and faster, by policy", rows = function(run) return runs.rates(run) end,
     columns = { "stage", "policy", "verdicts", "pass_rate", "faster_eager", "faster_compile" } },
   { title = "Scripts that scored", sql = [[

@@ -56,7 +56,7 @@ function judge.open(options) end
 ---   machine for a moment, and its times are never those of a verdict. On target "cuda" a profile of a correct candidate
 ---   also has kernel tables by CUPTI (`profile`, see khost.profiler; the candidate's is its own word), unless
 ---   kernels = false.
---- "trace" { task } gives the task's graph; "admit" { task } what the filter asks.
+--- "trace" { task } gives the task's graph.
 --- "check" { task, target?, stages, limits, timeout_s?, seed?, worth_s?, cache? } measures a task's health stage by
 --- stage
 ---   ("structure", "run", "again": in a process that started apart, "compile"); gives {structure?, run?, again?, compile?,
@@ -66,7 +66,7 @@ function judge.open(options) end
 ---   shapes of task files (scripts/synthesis/library.lua).
 --- Failures: bad_task (the task's own error), gone (the judge died), bad_input.
 ---@async
----@param kind "evaluate"|"verify"|"profile"|"trace"|"admit"|"check"|"crawl"
+---@param kind "evaluate"|"verify"|"profile"|"trace"|"check"|"crawl"
 ---@param body table
 ---@return table? answer
 ---@return string? message

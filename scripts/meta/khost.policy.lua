@@ -81,4 +81,8 @@ function Policy:version() end
 ---@return {requests: integer, steps: integer, drawn_tokens: integer, prompt_tokens: integer, reused_tokens: integer, busy_s: number, tokens_per_s: number}
 function Policy:stats() end
 
+--- Gives up this handle: whatever is called on it then raises. The weights are freed when the trainer's and all other
+--- handles are given up or collected too.
+function Policy:close() end
+
 return policy

@@ -45,6 +45,14 @@ function store.create(root, info) end
 ---@return khost.Store|nil, string? message, string? code
 function store.open(folder, options) end
 
+--- Makes `folder` a run of its own with everything that the run `from` has stored, under another configuration:
+--- finished stages stay finished, checkpoints are shared. All or nothing. `exists` when the folder is there already.
+---@param from string     folder of a run
+---@param folder string   of the new run
+---@param info khost.RunInfo
+---@return true|nil, string? message, string? code
+function store.fork(from, folder, info) end
+
 --- The folder of a run by id, by an unambiguous part of its id or by path; the newest run without a name.
 ---@param root string
 ---@param name? string

@@ -98,12 +98,13 @@ function Batch:fill(column, source) end
 --- Advantages over action tokens only, returns for the critic, and metrics: reward_*, advantage_* (before whitening),
 --- value_*, return_mean, ev_lambda, ev_mc, length_mean, action_tokens, trajectories, empty_trajectories.
 --- `lambda` is 0.95, `lambda_critic` the same when absent; `adaptive_alpha` above 0 makes the actor's lambda follow the
---- length (1 - 1/(alpha n)). `whiten`: true or "full" (default), "center", false or "none"; it divides by at least
+--- length (1 - 1/(alpha n)). `lambda_turn` (1) multiplies both where an observation stands between two actions.
+--- `whiten`: true or "full" (default), "center", false or "none"; it divides by at least
 --- `whiten_floor` (0), in units of the reward.
 --- source = "group": reward against its group, without a critic: center = "mean" (default) or "leave_one_out"; scale =
 --- "none" (default) or "std". Where several ranks train, whitening is over all of them; a rank that is gone gives code
 --- gone.
----@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, adaptive_alpha?: number, whiten?: boolean|string, whiten_floor?: number, center?: "mean"|"leave_one_out", scale?: "none"|"std"}
+---@param options? {source?: "gae"|"group", gamma?: number, lambda?: number, lambda_critic?: number, lambda_turn?: number, adaptive_alpha?: number, whiten?: boolean|string, whiten_floor?: number, center?: "mean"|"leave_one_out", scale?: "none"|"std"}
 ---@return table<string, number>|nil metrics, string? message, string? code
 function Batch:advantages(options) end
 
@@ -195,17 +196,25 @@ function Trainer:critic() end
 function Trainer:tokenizer() end
 
 --- Writes weights, optimizer, tokenizer, random state and a note; the directory appears whole or not at all.
+--- With optimizer = false it has no moments: the weights are copied first, and updates go on while the copy is written.
 ---@async
 ---@param directory string
 ---@param note? table
+---@param options? {optimizer?: boolean}   true
 ---@return true|nil, string? message, string? code
-function Trainer:save(directory, note) end
+function Trainer:save(directory, note, options) end
 
---- Restores a checkpoint of the same shape after checking every file's hash. The note, or true.
+--- Restores a checkpoint of the same shape after checking every file's hash. The note, or true. With optimizer = false
+--- only weights are taken, and the optimizer begins anew.
 ---@async
 ---@param directory string
+---@param options? {optimizer?: boolean}   true
 ---@return table|true|nil note, string? message, string? code
-function Trainer:load(directory) end
+function Trainer:load(directory, options) end
+
+--- Gives up this handle: whatever is called on it then raises. Its policy and its critics go on; the weights are freed
+--- when handles of the policy are closed, or collected, too.
+function Trainer:close() end
 
 ---@return {role: "actor"|"critic", step: integer, parameters: integer}
 function Trainer:stats() end

@@ -24,6 +24,7 @@ expert.PATH = "kernels/k.cpp"
 ---@field variant? "slow"|"plain"|"split"|"fast"   "fast" when absent
 ---@field fault_rate? number     probability of a mistake in a statement; 0
 ---@field random? lib.Random     where mistakes come from; needed with a fault_rate
+---@field rewrite? fun(text: string): string   of each line before mistakes are planted
 
 ---@class (exact) Answer
 ---@field files table<string, string>
@@ -45,7 +46,7 @@ function expert.answer(graph, options)
   end
   local planted, syntax, texts = {}, false, {}
   for index, line in ipairs(emit.lines(rows, form)) do
-    local text = line.text
+    local text = options.rewrite and options.rewrite(line.text) or line.text
     if line.may_fail and options.fault_rate and options.random:number() < options.fault_rate then
       local wrong, kind, broken = faults.plant(text, options.random)
       if wrong then
@@ -58,18 +59,6 @@ function expert.answer(graph, options)
   end
   return { files = { [expert.PATH] = table.concat(texts, "\n") .. "\n" }, variant = variant, faults = planted,
     syntax = syntax }
-end
-
---- The files of a whole candidate: the kernel and what it includes.
----@param graph table
----@param variant? string
----@return table<string, string>|nil files, string? message, string? code
-function expert.write(graph, variant)
-  local answer, message, code = expert.answer(graph, { variant = variant })
-  if not answer then
-    return nil, message, code
-  end
-  return template.with(answer.files)
 end
 
 --- The files of a kernel that computes its rows several times over and takes about so many times as long.

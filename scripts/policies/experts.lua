@@ -1,5 +1,7 @@
 -- Which rule-based expert writes kernels for a target.
 
+local template = require "lib.template"
+
 local experts = {}
 
 local MODULES = { cpu = "policies.expert", cuda = "policies.expert_cuda" }
@@ -23,6 +25,19 @@ function experts.has(target, variant)
     end
   end
   return false
+end
+
+--- The files of a whole candidate: what the expert of a target writes and what that includes.
+---@param target "cpu"|"cuda"
+---@param graph table
+---@param variant? string   its fastest when absent
+---@return table<string, string>|nil files, string? message, string? code   "unsupported" where it has no rule
+function experts.write(target, graph, variant)
+  local answer, message, code = experts.of(target).answer(graph, { variant = variant })
+  if not answer then
+    return nil, message, code
+  end
+  return template.with(answer.files, template.skill(target))
 end
 
 return experts

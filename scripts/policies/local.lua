@@ -67,7 +67,8 @@ end
 --- A policy over a khost.Policy and a chat format.
 ---@param policy khost.Policy
 ---@param format table   scripts/chat/*.lua
----@param options {name: string, temperature?: number, tokens: integer}   tokens: longest conversation
+---@param options {name: string, temperature?: number, tokens: integer, fixed?: boolean}   tokens: longest conversation;
+---  fixed: without the format's prompt variants
 ---@return table
 function local_policy.open(policy, format, options)
   local chat = format.open(policy)
@@ -75,7 +76,7 @@ function local_policy.open(policy, format, options)
     local self = setmetatable({ policy = policy, chat = chat, stop = format.STOP, stream = stream, draws = 0,
       temperature = options.temperature or 1, most = math.min(options.tokens, policy:positions()), tokens = {},
       mask = {}, logprobs = {} }, Conversation)
-    append(self, chat:prompt(task), 0)
+    append(self, chat:prompt(task, not options.fixed and stream or nil), 0)
     return self
   end }
 end

@@ -27,7 +27,7 @@ end
 ---@return table|nil policy, string? message, string? code   "bad_input" when the text names none
 function named.open(text, options)
   if options.format and not formats.named(options.format) then
-    return nil, ("format %s: %s expected"):format(options.format, formats.NAMES), "bad_input"
+    return nil, ("format %s: one of %s expected"):format(options.format, formats.NAMES), "bad_input"
   end
   if text == "expert" then
     return require("policies.rules").open(options.target)

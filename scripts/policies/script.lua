@@ -50,7 +50,7 @@ function script.expert(variant, target)
     if #said > 0 then
       return require("chat.tiny").DONE
     end
-    local answer = expert.answer(task.graph, { variant = variant })
+    local answer = task.graph and expert.answer(task.graph, { variant = variant })
     return answer and parse.render(answer.files) or "no rule for this task"
   end)
 end

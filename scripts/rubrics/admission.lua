@@ -9,7 +9,8 @@ local admission = {}
 
 ---@class (exact) AdmissionLimits
 ---@field eager_ms number[]      least and most
----@field similarity number      most, to any task of an evaluation suite
+---@field similarity? number     most, to any task of an evaluation suite; for `before`
+---@field idle_operators? boolean   whether an operator may change nothing (a relu of what is above 0); it may not
 
 -- Cheap rules first: what is known before anything runs, then what one run in eager mode shows, compile last.
 admission.STAGES = { "before", "eager", "compile" }
@@ -51,7 +52,7 @@ function admission.eager(facts, limits)
   if structure.shrink then
     return false, "too_large"
   end
-  if #facts.run.idle_modules > 0 or #facts.run.no_operators > 0 then
+  if not limits.idle_operators and (#facts.run.idle_modules > 0 or #facts.run.no_operators > 0) then
     return false, "operator_without_effect"
   end
   local eager_ms = facts.run.eager_s * 1e3

@@ -87,24 +87,4 @@ function rubric.keep(trajectory, options)
   return true
 end
 
---- Reasons by reward, for a reader who asks what the filter costs.
----@param trajectories table[]
----@param options? table
----@return table[] kept, table[] dropped, table<string, table<string, integer>> by_reason
-function rubric.filter(trajectories, options)
-  local kept, dropped, by_reason = {}, {}, {}
-  for _, trajectory in ipairs(trajectories) do
-    local keep, reason = rubric.keep(trajectory, options)
-    local list = keep and kept or dropped
-    list[#list + 1] = trajectory
-    if not keep then
-      trajectory.drop_reason = reason
-      local level = tostring(trajectory.reward or "void")
-      by_reason[reason] = by_reason[reason] or {}
-      by_reason[reason][level] = (by_reason[reason][level] or 0) + 1
-    end
-  end
-  return kept, dropped, by_reason
-end
-
 return rubric

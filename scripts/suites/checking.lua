@@ -12,9 +12,15 @@ local checking = {}
 -- memory_bytes: what a task's process may allocate. most_*: beyond them a task is measured on a smaller batch, and if
 -- none fits is too large. timeout_s: of one stage.
 checking.DEFAULTS = { memory_mb = 2048, budget_mb = 256, flops = 2e9, elements = 2e7, timeout_s = 60, compile = false,
-  jobs = 2, structure_only = false }
+  structure_only = false }
 -- On a GPU a check holds some eight times the budget.
 checking.CUDA = { memory_mb = 8192, budget_mb = 2048, flops = 4e12, elements = 4e9 }
+-- Of tasks that a policy is trained on: what needs more is too slow for two cores, or leaves no room for others on a
+-- GPU.
+checking.TRAINED = {
+  cpu = { memory_mb = 2048, budget_mb = 512, flops = 4e9, elements = 2e8 },
+  cuda = { memory_mb = 8192, budget_mb = 8192, flops = 4e12, elements = 6e9, target = "cuda" },
+}
 -- Of the facts: another number when what is measured changes, so that older answers are asked again.
 local FORM = 2
 -- A process that was lost may have been another task's doing.
@@ -53,6 +59,28 @@ function checking.facts(judge, source, options)
     sched.sleep(PAUSE_S * attempt)
   end
   return { failure = { stage = "structure", code = code == "gone" and "died" or code or "host", message = message } }
+end
+
+--- A check of a task that is wanted only if its eager time lies within bounds, in the limits of checking.TRAINED. The
+--- stage run is cut short far outside of them; a task that seemed too slow or too fast beside others and lies within
+--- the bounds after all is asked about again, whole.
+---@param options table        target, stages ("structure" and another one), timeout_s?
+---@param eager_ms number[]    least and most
+---@param ask fun(options: table): table   asks for the facts
+---@return table facts
+function checking.worthwhile(options, eager_ms, ask)
+  local question = { timeout_s = options.timeout_s or checking.DEFAULTS.timeout_s, stages = options.stages }
+  for key, value in pairs(checking.TRAINED[options.target]) do
+    question[key] = value
+  end
+  question.worth_s = options.stages[2] == "run" and { eager_ms[1] / 1e3, eager_ms[2] / 1e3 } or nil
+  local facts = ask(question)
+  local seen = facts.run and facts.run.cut_short and facts.run.eager_s * 1e3
+  if seen and seen >= eager_ms[1] and seen <= eager_ms[2] then
+    question.worth_s = nil
+    return ask(question)
+  end
+  return facts
 end
 
 -- What an answer depends on, besides the task.

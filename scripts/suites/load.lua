@@ -1,11 +1,11 @@
--- Reads suites of tasks: a KernelBench checkout (levels by folder), any folder of task files, packs, JSONL as
--- CUDA-Agent-Ops-6K and KernelBench are released, and Parquet, for which pyarrow is installed when it is first needed.
+-- Reads suites of tasks: a KernelBench checkout (levels by folder), folders of task files at any depth, packs, JSONL
+-- and Parquet as CUDA-Agent-Ops-6K, KernelBench and CUDA-L1 are released, also in a snapshot of Hugging Face's cache.
+-- What is left out is named and counted (left_out.lua).
 
 local beneath = require "lib.beneath"
-local cache = require "lib.cache"
 local fs = require "khost.fs"
-local log = require "khost.log"
-local machine = require "khost.machine"
+local left_out = require "suites.left_out"
+local parquet = require "suites.parquet"
 local records = require "suites.records"
 local source_text = require "lib.source_text"
 
@@ -20,15 +20,20 @@ local load = {}
 ---@field compile_cache? string   file with what the compiler of a machine like this one made of it (suites/pack.lua)
 ---@field origin? table    what else the suite said of it (JSONL fields but the source)
 
-local PARQUET_SECONDS, PARQUET_BYTES = 600, 512 * 2 ^ 20
-local NO_ARROW = 3  -- of parquet_to_jsonl.py
+-- Forms of data sets that are not read; their names end so.
+local OTHER_FORMS = { "%.arrow$", "%.csv$", "%.tsv$", "%.feather$", "%.jsonl?%.gz$", "%.jsonl?%.zst$", "%.jsonl?%.xz$",
+  "%.jsonl?%.bz2$", "%.tar$", "%.tar%.%w+$", "%.zip$" }
 
 local function last_part(path)
   return path:match("([^/]+)/*$") or path
 end
 
-local function file_task(folder, path, id, level)
-  local bytes, message, code = beneath.read(folder, path)
+local function reader_of(folder)
+  return function(path) return beneath.read(folder, path) end
+end
+
+local function file_task(folder, path, id, level, read)
+  local bytes, message, code = (read or reader_of(folder))(path)
   local source
   if bytes then
     source, message, code = source_text.decode(bytes, folder .. "/" .. path)
@@ -60,7 +65,16 @@ local function is_python(path)
 end
 
 local function is_table(path)
-  return path:match("%.parquet$") ~= nil or path:match("%.jsonl$") ~= nil
+  return path:match("%.parquet$") ~= nil or path:match("%.jsonl$") ~= nil or path:match("%.ndjson$") ~= nil
+end
+
+local function is_other_form(path)
+  for _, pattern in ipairs(OTHER_FORMS) do
+    if path:lower():match(pattern) then
+      return true
+    end
+  end
+  return false
 end
 
 local function visible(path)
@@ -78,94 +92,59 @@ local function level_of(path)
   end
 end
 
--- Paths of a folder that are wanted. Links are told of and left alone.
-local function paths_of(folder, keep, depth)
+-- Paths of a folder that are wanted, at any depth. Links are told of and left alone.
+local function paths_of(folder, keep, left)
   local function wanted(path, kind)  -- a link without an ending may be one to a folder
     return keep(path) or kind == "link" and visible(path) and not last_part(path):find(".", 1, true)
   end
-  local paths, message, code = beneath.files(folder, { keep = wanted, enter = visible, depth = depth,
-    refused = function(path, why) log.print(("%s/%s is left out: it is %s"):format(folder, path, why)) end })
+  local paths, message, code = beneath.files(folder, { keep = wanted, enter = visible,
+    refused = function(path, why) left:add(folder .. "/" .. path, "it is " .. why) end })
   if paths then
     table.sort(paths, natural)
   end
   return paths, message, code
 end
 
-local function python_tasks(folder, paths, levels_of)
+-- A class of that name, an assignment to it or an import of it.
+local function defines_model(source)
+  local text = "\n" .. source:gsub("\r", "\n")
+  return text:find("\n[ \t]*class[ \t]+Model%f[^%w_]") or text:find("\n[ \t]*Model[ \t]*[=:]")
+    or text:find("import[^\n]*%f[%w_]Model%f[^%w_]")
+end
+
+local function python_tasks(folder, paths, levels_of, left, read)
   local tasks = {}
   for _, path in ipairs(paths) do
-    local task, message, code = file_task(folder, path, path:gsub("%.py$", ""), levels_of(path))
+    local task, message = file_task(folder, path, path:gsub("%.py$", ""), levels_of(path), read)
     if not task then
-      return nil, message, code
+      left:add(folder .. "/" .. path, message)
+    elseif not defines_model(task.source) then
+      left:add(folder .. "/" .. path, "it defines no class Model, so it is no task")
+    else
+      tasks[#tasks + 1] = task
     end
-    tasks[#tasks + 1] = task
   end
   return tasks
 end
 
--- Where pyarrow is put that the Python of khost does not have; of the cache of its other parts.
-local function arrow_folder()
-  return cache.folder "pyarrow"
-end
-
-local function read_parquet(python, path)
-  return machine.run({ python, "-I", fs.root() .. "/scripts/suites/parquet_to_jsonl.py", path, arrow_folder() },
-    { timeout_s = PARQUET_SECONDS, output_bytes = PARQUET_BYTES })
-end
-
-local function install_arrow(python)
-  log.print(("installing pyarrow in %s"):format(arrow_folder()))
-  local done, message = machine.run({ python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet",
-    "--upgrade", "--target", arrow_folder(), "pyarrow" }, { timeout_s = PARQUET_SECONDS })
-  return done and done.code == 0, message or done and done.output:match("([^\n]+)%s*$")
-end
-
--- The rows of a Parquet file as JSON lines.
-local function parquet_rows(path)
-  local python = fs.env("KHOST_PYTHON") or "python3"
-  local done, message = read_parquet(python, path)
-  if done and done.code == NO_ARROW then
-    local ok, why = install_arrow(python)
-    if not ok then
-      return nil, ("%s: reading Parquet needs pyarrow, which %s does not have and which could not be installed (%s). "
-        .. "Remedy: %s -m pip install --target %s pyarrow, or convert the file to JSON lines"):format(path, python,
-        why or "no reason given", python, arrow_folder()), "host"
-    end
-    done, message = read_parquet(python, path)
-  end
-  if not done then
-    return nil, message, "io"
-  end
-  if done.code ~= 0 then
-    return nil, ("%s: %s"):format(path, done.output:match("([^\n]+)%s*$") or "cannot be read"), "bad_input"
-  end
-  return done.output
-end
-
--- Parquet and JSONL files, in order, as one suite.
-local function from_tables(folder, paths)
+-- Tables, in order, as one suite. `read(path)` gives the text of one.
+local function from_tables(folder, paths, left, read)
   local texts = {}
   for _, path in ipairs(paths) do
-    local whole = folder .. "/" .. path
-    local text, message, code
-    if path:match("%.parquet$") then
-      text, message, code = parquet_rows(whole)
-    else
-      text, message, code = beneath.read(folder, path)
-    end
+    local whole, is_parquet = folder .. "/" .. path, path:match("%.parquet$") ~= nil
+    local text, message, code = (is_parquet and parquet.rows or read)(is_parquet and whole or path)
     if not text then
       return nil, message or whole .. ": cannot be read", code or "io"
     end
-    texts[#texts + 1] = { text = text, name = whole, unit = path:match("%.parquet$") and "row" or "line",
-      level = level_of(path) }
+    texts[#texts + 1] = { text = text, name = whole, unit = is_parquet and "row" or "line", level = level_of(path) }
   end
-  return records.read(texts)
+  return records.read(texts, left)
 end
 
 -- What `suite pack` and recipes/synthesize.lua write.
-local function from_pack(path)
-  local tasks, message, code = from_tables(path, { "tasks.jsonl" })
-  local caches = tasks and require("suites.pack").caches(path)
+local function from_pack(path, left, target)
+  local tasks, message, code = from_tables(path, { "tasks.jsonl" }, left, reader_of(path))
+  local caches = tasks and require("suites.pack").caches(path, target)
   for _, task in ipairs(caches and tasks or {}) do
     local file = ("%s/%s.b64"):format(caches, task.hash)
     task.compile_cache = fs.exists(file) == "file" and file or nil
@@ -173,13 +152,29 @@ local function from_pack(path)
   return tasks, message, code
 end
 
+-- The snapshot that a folder of Hugging Face's cache stands for: the one of refs/main, or the only one.
+local function snapshot_of(folder)
+  local main = beneath.kind(folder, "refs/main") == "file" and beneath.read(folder, "refs/main")
+  local name = main and main:match("^%s*([%w_%-%.]+)%s*$")
+  if name and beneath.kind(folder, "snapshots/" .. name) == "folder" then
+    return folder .. "/snapshots/" .. name
+  end
+  local found
+  local entries = beneath.kind(folder, "snapshots") == "folder" and fs.list_beneath(folder, "snapshots")
+  for _, entry in ipairs(entries or {}) do
+    local only = entry:match("^folder (.*)$")
+    if only and found then
+      return folder
+    end
+    found = only and folder .. "/snapshots/" .. only or found
+  end
+  return found or folder
+end
+
 -- The files that a snapshot in the cache of Hugging Face links to lie beside it, in the folder of the same data set.
 local function snapshot_files(folder)
   local whole = fs.absolute(folder) or folder
   local home = whole:match("^(.*/datasets%-%-[^/]+)/snapshots/")
-  if not home then
-    return {}
-  end
   local paths = {}
   local function walk(path)
     for _, entry in ipairs(fs.list_beneath(whole, path) or {}) do
@@ -187,70 +182,88 @@ local function snapshot_files(folder)
       local below = path == "" and name or path .. "/" .. name
       if kind == "folder" then
         walk(below)
-      elseif kind == "link" and is_table(below)
-        and (fs.absolute(whole .. "/" .. below) or ""):sub(1, #home + 7) == home .. "/blobs/" then
+      elseif kind == "link" and (fs.absolute(whole .. "/" .. below) or ""):sub(1, #home + 7) == home .. "/blobs/" then
         paths[#paths + 1] = below
       end
     end
   end
-  walk("")
-  table.sort(paths, natural)
+  if home then
+    walk("")
+    table.sort(paths, natural)
+  end
   return paths
 end
 
-local function from_snapshot(folder, paths)
-  local texts = {}
+local function chosen(paths, keep)
+  local list = {}
   for _, path in ipairs(paths) do
-    local whole = folder .. "/" .. path
-    local parquet = path:match("%.parquet$") ~= nil
-    local text, message, code = (parquet and parquet_rows or fs.read)(whole)
-    if not text then
-      return nil, message, code
-    end
-    texts[#texts + 1] = { text = text, name = whole, unit = parquet and "row" or "line", level = level_of(path) }
+    list[#list + 1] = keep(path) and path or nil
   end
-  return records.read(texts)
+  return list
 end
 
--- A folder of Python files, and those one folder below; of a KernelBench checkout the folder of its levels. Where there
--- are none: Parquet and JSONL files at any depth, as a data set of Hugging Face has them, and then Python files at any
--- depth.
-local function from_folder(path)
+local function from_snapshot(folder, paths, left)
+  local tables, pythons = chosen(paths, is_table), chosen(paths, is_python)
+  local read = function(path) return fs.read(folder .. "/" .. path) end
+  for _, path in ipairs(chosen(paths, is_other_form)) do
+    left:add(folder .. "/" .. path, "files of this form are not read")
+  end
+  if #tables > 0 then
+    for _, path in ipairs(pythons) do
+      left:add(folder .. "/" .. path, "the snapshot's tables hold its tasks")
+    end
+    return from_tables(folder, tables, left, read)
+  end
+  return python_tasks(folder, pythons, function(path) return level_of((path:match("^(.*)/") or "") .. "/x") end, left,
+    read)
+end
+
+-- A folder of Python files at any depth; of a KernelBench checkout the folder of its levels. Tables at any depth are
+-- read instead where the folder and the folders in it hold no Python file that is a task.
+local function from_folder(path, left)
+  path = snapshot_of(path)
   if fs.exists(path .. "/KernelBench/level1") == "folder" then
     path = path .. "/KernelBench"
   end
   local snapshot = snapshot_files(path)
   if #snapshot > 0 then
-    return from_snapshot(path, snapshot)
+    return from_snapshot(path, snapshot, left)
   end
   local function level(file)
     return level_of((file:match("^(.*)/") or last_part(path)) .. "/x")
   end
-  local paths, message, code = paths_of(path, is_python, 1)
-  if paths and #paths > 0 then
-    return python_tasks(path, paths, level)
-  end
-  if paths then
-    paths, message, code = paths_of(path, is_table)
-  end
-  if paths and #paths > 0 then
-    return from_tables(path, paths)
-  end
-  if paths then
-    paths, message, code = paths_of(path, is_python)
-  end
+  local paths, message, code = paths_of(path, function(name)
+    return is_python(name) or is_table(name) or is_other_form(name)
+  end, left)
   if not paths then
     return nil, message, code
   end
-  if #paths == 0 then
-    return nil, ("%s: no Python, JSONL or Parquet file there or below"):format(path), "bad_input"
+  local pythons, tables = chosen(paths, is_python), chosen(paths, is_table)
+  local tasks = python_tasks(path, pythons, level, left)
+  local near = #chosen(tasks, function(task) return select(2, task.id:gsub("/", "")) <= 1 end) > 0
+  local by_tables = not near and #tables > 0
+  for _, task in ipairs(by_tables and tasks or {}) do
+    left:add(("%s/%s.py"):format(path, task.id), "the folder's tables hold its tasks")
   end
-  return python_tasks(path, paths, level)
+  for _, other in ipairs(by_tables and {} or tables) do
+    left:add(path .. "/" .. other, "the folder's Python files are its tasks; to read this file, name it")
+  end
+  for _, other in ipairs(chosen(paths, is_other_form)) do
+    left:add(path .. "/" .. other, "files of this form are not read")
+  end
+  if by_tables then
+    return from_tables(path, tables, left, reader_of(path))
+  elseif #tasks == 0 then
+    local why = left.items[1] and ("; %s: %s"):format(left.items[1].item, left.items[1].reason) or ""
+    return nil, ("%s: no Python, JSONL or Parquet file there or below with a task in it%s"):format(path, why),
+      "bad_input"
+  end
+  return tasks
 end
 
 -- Tasks of these levels. What level a task has that says one in other words cannot be told, so that is a failure.
-local function of_levels(tasks, levels, path)
-  local wanted, kept, without = {}, {}, 0
+local function of_levels(tasks, levels, path, left)
+  local wanted, kept = {}, {}
   for _, level in ipairs(levels) do
     wanted[level] = true
   end
@@ -261,10 +274,9 @@ local function of_levels(tasks, levels, path)
         :format(path, task.id, tostring(said)), "bad_input"
     end
     kept[#kept + 1] = wanted[task.level] and task or nil
-    without = without + (task.level and 0 or 1)
-  end
-  if without > 0 then
-    log.print(("%s: %d of %d tasks have no level and are left out"):format(path, without, #tasks))
+    if not task.level then
+      left:add(("%s: task '%s'"):format(path, task.id), "it has no level")
+    end
   end
   if #kept == 0 then
     return nil, ("%s: no task of these levels"):format(path), "bad_input"
@@ -275,17 +287,20 @@ end
 --- The tasks of a suite: a folder, a .jsonl or a .parquet file, or one .py file.
 ---@async
 ---@param path string
----@param options? {levels?: integer[]}   only tasks of these levels
+---@param options? {levels?: integer[], target?: "cpu"|"cuda", left_out?: fun(items: {item: string, reason: string}[])}
+---  levels: only tasks of these; target: whose compile caches of a pack are wanted, "cpu" when absent; left_out: who is
+---  told of what is left out, instead of the screen
 ---@return SuiteTask[]|nil, string? message, string? code
 function load.suite(path, options)
   local tasks, message, code
+  local left = left_out.new(path)
   local kind = fs.exists(path)
   local whole = kind == "file" and fs.absolute(path) or path  -- a file that its user names may be reached by links
   local folder, name = whole:match("^(.*)/[^/]+$") or ".", last_part(whole)
   if kind == "folder" and beneath.kind(path, "tasks.jsonl") == "file" then
-    tasks, message, code = from_pack(path)
+    tasks, message, code = from_pack(path, left, options and options.target)
   elseif kind == "folder" then
-    tasks, message, code = from_folder(path)
+    tasks, message, code = from_folder(path, left)
   elseif kind == "other" then
     return nil, ("%s: neither a file nor a folder"):format(path), "bad_input"
   elseif kind ~= "file" then
@@ -294,15 +309,20 @@ function load.suite(path, options)
     local task
     task, message, code = file_task(folder, name, last_part(path):match("^(.*)%.py$"))
     tasks = task and { task }
-  elseif is_table(path) then
-    tasks, message, code = from_tables(folder, { name })
+  elseif is_table(path) or path:match("%.json$") then
+    tasks, message, code = from_tables(folder, { name }, left, reader_of(folder))
   else
     return nil, ("%s: a folder, .py, .jsonl or .parquet expected"):format(path), "bad_input"
   end
-  if not tasks or not (options and options.levels and #options.levels > 0) then
-    return tasks, message, code
+  if tasks and options and options.levels and #options.levels > 0 then
+    tasks, message, code = of_levels(tasks, options.levels, path, left)
   end
-  return of_levels(tasks, options.levels, path)
+  if options and options.left_out then
+    options.left_out(left.items)
+  else
+    left:tell(tasks and #tasks or 0)
+  end
+  return tasks, message, code
 end
 
 --- Tasks of JSON lines.
@@ -310,7 +330,7 @@ end
 ---@param name? string   of the file, for messages
 ---@return SuiteTask[]|nil, string? message, string? code
 function load.from_jsonl(text, name)
-  return records.read { { text = text, name = name or "the text" } }
+  return records.read({ { text = text, name = name or "the text" } }, left_out.new(name or "the text"))
 end
 
 return load

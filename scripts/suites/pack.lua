@@ -1,5 +1,6 @@
 -- A pack: tasks, and of the machine that checked them baseline times and what its compiler made of each (`suite check
--- --caches`), in one folder that is a suite itself. What another machine adds stands beside it under its own name.
+-- --caches`), in one folder that is a suite itself. What another machine adds stands beside it under its own name: that
+-- of its processor, or of its card and driver where the tasks were checked on a GPU.
 --
 --   tasks.jsonl   baselines/MACHINE.json   caches/MACHINE/HASH.b64
 --
@@ -7,35 +8,43 @@
 -- baseline runs opens it (sandbox/judge/python/baselines.py), and what does not fit there is compiled anew.
 
 local fs = require "khost.fs"
+local hardware = require "evaluation.hardware"
 local json = require "khost.json"
-local machine = require "khost.machine"
 
 local pack = {}
 
-local function device_of()
-  local model = (fs.read("/proc/cpuinfo") or ""):match("model name%s*:%s*([^\n]+)") or "unknown processor"
-  local facts = machine.facts()
-  return { processor = model, cores = facts.cores, kernel = facts.kernel }
+-- What times and compiled code depend on. `gpu`: name and driver, on target cuda.
+local function device_of(target)
+  local facts = hardware.machine(target)
+  return { processor = facts.processor, cores = facts.cores, kernel = facts.kernel, gpu = facts.gpu }
 end
 
-local function file_name(device, torch)
-  local name = ("%s torch %s"):format(device.processor, torch or "unknown")
-  return (name:lower():gsub("[^%w%.]+", "-"):gsub("^%-+", ""):gsub("%-+$", ""))
+--- The name under which a machine's times and caches stand.
+---@param device {processor: string, gpu?: string}
+---@param torch? string   its version; without one what all names of that machine begin with
+---@return string
+function pack.name(device, torch)
+  local text = ("%s torch %s"):format(device.gpu or device.processor, torch or "")
+  return (text:lower():gsub("[^%w%.]+", "-"):gsub("^%-+", ""):gsub("%-+$", torch and "" or "-"))
 end
 
 --- The folder of caches that a machine like this one left in a pack; nil when there is none.
+---@async
 ---@param folder string
+---@param target? "cpu"|"cuda"   whose compiler made them; "cpu"
 ---@return string|nil
-function pack.caches(folder)
-  local mine = file_name(device_of(), ""):gsub("%-torch.*$", "")
-  for _, name in ipairs(fs.list(folder .. "/caches") or {}) do
+function pack.caches(folder, target)
+  local names = fs.list(folder .. "/caches") or {}
+  local mine = #names > 0 and pack.name(device_of(target)) or ""
+  for _, name in ipairs(names) do
     if name:sub(1, #mine) == mine then
       return ("%s/caches/%s"):format(folder, (name:gsub("/$", "")))
     end
   end
 end
 
---- Writes tasks.jsonl and baselines/<device and torch>.json from the folder of a check.
+--- Writes tasks.jsonl and baselines/<device and torch>.json from the folder of a check on this machine.
+---@async
 ---@param checked string
 ---@param output string
 ---@param options? {flawed?: boolean}   flawed tasks too
@@ -51,7 +60,7 @@ function pack.write(checked, output, options)
     local task = json.decode(line)
     by_hash[fs.sha256(task.code)] = task
   end
-  local device, times, counts, torch = device_of(), {}, { tasks = 0, left_out = 0, times = 0, caches = 0 }, nil
+  local times, counts, torch, target = {}, { tasks = 0, left_out = 0, times = 0, caches = 0 }, nil, "cpu"
   local made = {}
   for line in text:gmatch("[^\n]+") do
     local record = json.decode(line)
@@ -62,7 +71,7 @@ function pack.write(checked, output, options)
       counts.tasks = counts.tasks + 1
       lines[counts.tasks] = json.encode(task)
       if run then
-        torch = run.torch
+        torch, target = run.torch, run.device and "cuda" or "cpu"
         counts.times = counts.times + 1
         times[record.hash] = { id = record.id, eager_s = run.eager_s, compile_s = compile and compile.compile_s or nil,
           measured = record.facts.structure.shrink and "smaller batch" or "whole" }
@@ -72,11 +81,13 @@ function pack.write(checked, output, options)
       counts.left_out = counts.left_out + 1
     end
   end
+  local device = device_of(target)
+  local name = pack.name(device, torch or "unknown")
   assert(fs.mkdirs(output .. "/baselines"))
   assert(fs.write(output .. "/tasks.jsonl", table.concat(lines, "\n") .. "\n"))
-  assert(fs.write(("%s/baselines/%s.json"):format(output, file_name(device, torch)),
+  assert(fs.write(("%s/baselines/%s.json"):format(output, name),
     json.encode({ device = device, torch = torch, times = times }, true) .. "\n"))
-  local caches = ("%s/caches/%s"):format(output, file_name(device, torch))
+  local caches = ("%s/caches/%s"):format(output, name)
   for _, hash in ipairs(made) do
     local cache = fs.read(("%s/caches/%s.b64"):format(checked, hash))
     if cache then

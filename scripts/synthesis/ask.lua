@@ -1,8 +1,6 @@
 -- Composition by a language model instead of by chance: it is shown operators of the library and asked to stack some of
 -- them into one layer, as the paper does. Its answers go through the same checks of shape, budget and admission.
 
-local fs = require "khost.fs"
-local json = require "khost.json"
 local random = require "lib.random"
 
 local ask = {}
@@ -148,25 +146,10 @@ end
 ---@param model string
 ---@return fun(messages: table[]): string|nil, string|nil
 function ask.endpoint(url, model)
-  local http = require "khost.http"
-  local headers = { ["Content-Type"] = "application/json" }
-  local key = fs.env "KHOST_ENDPOINT_KEY"
-  if key and key ~= "" then
-    headers.Authorization = "Bearer " .. key
-  end
+  local client = require("policies.endpoint.client").open { url = url, key_env = "KHOST_ENDPOINT_KEY" }
   return function(messages)
-    local answer, message = http.request { url = url .. "/chat/completions", method = "POST", headers = headers,
-      body = json.encode { model = model, messages = json.list(messages), max_tokens = ANSWER_TOKENS } }
-    if not answer then
-      return nil, message
-    end
-    local body = json.decode(answer.body)
-    local choice = type(body) == "table" and body.choices and body.choices[1]
-    local text = choice and choice.message and choice.message.content
-    if answer.status ~= 200 or type(text) ~= "string" then
-      return nil, ("the server answered %d without a text"):format(answer.status)
-    end
-    return text
+    local asked = client:ask { model = model, messages = messages, max_tokens = ANSWER_TOKENS }
+    return asked.answer and asked.answer.text, asked.message
   end
 end
 

@@ -55,7 +55,7 @@ local function step(entry, state, stream)
     state.range = entry.range
   end
   state.heavy = state.heavy or entry.cost == "heavy"
-  state.steps[#state.steps + 1] = { entry = entry, drawn = operators.draw(entry, stream) }
+  state.steps[#state.steps + 1] = { entry = entry, drawn = stream:pick_each(entry.draw or {}) }
 end
 
 local function draw_steps(family, depth, allowed, stream)

@@ -20,11 +20,6 @@ local summary = require "synthesis.summary"
 
 local making = {}
 
--- Bounded: a task that needs more is no task for two cores, or leaves no room for others on a GPU.
-making.CHECKS = {
-  cpu = { memory_mb = 2048, budget_mb = 512, flops = 4e9, elements = 2e8 },
-  cuda = { memory_mb = 8192, budget_mb = 8192, flops = 4e12, elements = 6e9, target = "cuda" },
-}
 local LIBRARY_VERSION = 3
 local MOST_JOBS = 14
 
@@ -78,31 +73,27 @@ local function before(work, tasks)
   end
 end
 
--- One measurement, kept by what was asked. `whole`: also of tasks that seem not worth it.
-local function check(work, source, stage, whole)
-  local question = {}
-  for key, value in pairs(making.CHECKS[work.options.target]) do
-    question[key] = value
-  end
-  local bounds = work.options.limits.eager_ms
-  question.timeout_s, question.stages = work.options.timeout, { "structure", stage }
-  question.worth_s = stage == "run" and not whole and { bounds[1] / 1e3, bounds[2] / 1e3 } or nil
+-- One measurement, kept by what was asked.
+local function kept_facts(work, source, question)
   local key = fs.sha256(json.encode(checking.question(source, question))):sub(1, 32)
   local file = ("%s/checks/%s.json"):format(work.folder, key)
   local text = fs.read(file)
   local facts = text and json.decode(text)
   if type(facts) == "table" then
     work.known = work.known + 1
-  else
-    facts = checking.facts(work.process, source, question)
-    work.measured = work.measured + 1
-    assert(fs.write(file, json.encode(facts)))
+    return facts
   end
-  local eager_ms = facts.run and facts.run.cut_short and facts.run.eager_s * 1e3
-  if eager_ms and eager_ms >= bounds[1] and eager_ms <= bounds[2] then
-    return check(work, source, stage, true)  -- slow beside others, worth it alone
-  end
+  facts = checking.facts(work.process, source, question)
+  work.measured = work.measured + 1
+  assert(fs.write(file, json.encode(facts)))
   return facts
+end
+
+local function check(work, source, stage)
+  local options = { target = work.options.target, timeout_s = work.options.timeout, stages = { "structure", stage } }
+  return checking.worthwhile(options, work.options.limits.eager_ms, function(question)
+    return kept_facts(work, source, question)
+  end)
 end
 
 local function open_ones(tasks)
@@ -226,8 +217,8 @@ local function open_work(options)
       old))
   end
   assert(fs.write(file, asked))
-  options.jobs = options.jobs or options.target == "cpu" and 2
-    or math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2))
+  options.jobs = judge.jobs(options.jobs
+    or options.target == "cuda" and math.max(2, math.min(MOST_JOBS, machine.facts().cores - 2)) or nil)
   local process, message = judge.open(nil, { jobs = options.jobs, target = options.target })
   if not process then
     args.misuse(message)

@@ -70,22 +70,6 @@ local function number(value)
   return ("%.6g"):format(value)
 end
 
---- Draws the numbers of one use of an operator.
----@param entry table
----@param stream lib.Random
----@return table<string, number>
-function operators.draw(entry, stream)
-  local names, drawn = {}, {}
-  for name in pairs(entry.draw or {}) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    drawn[name] = stream:pick(entry.draw[name])
-  end
-  return drawn
-end
-
 --- The PyTorch expression of one use.
 ---@param entry table
 ---@param operand string

@@ -98,18 +98,6 @@ local function pick(list, total, stream)
   return list[#list]
 end
 
-local function draw_values(case, stream)
-  local names, values = {}, {}
-  for name in pairs(case.legal) do
-    names[#names + 1] = name
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    values[name] = stream:pick(case.legal[name])
-  end
-  return values
-end
-
 local function begin(depth, stream)
   local dimensions = stream:pick { 2, 2, 3, 3, 4, 4, 4, 5 }
   local size = {}
@@ -130,7 +118,7 @@ local function propose(task, operators)
     return nil
   end
   local item = pick(list, total, task.stream)
-  local use = { operator = item.operator, values = draw_values(item.case, task.stream), gives = item.case.gives,
+  local use = { operator = item.operator, values = task.stream:pick_each(item.case.legal), gives = item.case.gives,
     needs = item.case.needs }
   local uses = {}
   for index, old in ipairs(task.uses) do

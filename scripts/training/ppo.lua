@@ -7,8 +7,9 @@ local progress = require "khost.progress"
 local random = require "lib.random"
 local sampler = require "curriculum.sampler"
 local sched = require "khost.sched"
-local trainer = require "khost.trainer"
+local update = require "training.update"
 local validate = require "training.validate"
+local watch = require "training.watch"
 
 local ppo = {}
 
@@ -30,6 +31,9 @@ local function describe(episodes)
   result.reward, result.pass_rate = rates.mean(rewards), #scored > 0 and rates.pass_rate(scored) or nil
   result.void, result.turns = #episodes - #rewards, rates.mean(turns) or 0
   result.distinct = #episodes > 0 and kinds / #episodes or 0
+  for name, value in pairs(watch.spread(episodes)) do
+    result[name] = value
+  end
   return result
 end
 ppo.describe = describe
@@ -68,89 +72,11 @@ function ppo.rollouts(setting, tasks, group, limit)
   return list, facts
 end
 
--- Episodes that a trainer can learn from: scored, and with something drawn.
-local function usable(episodes)
-  local list = {}
-  for _, e in ipairs(episodes) do
-    if e.reward and e.tokens and #e.tokens > 0 then
-      list[#list + 1] = e
-    end
-  end
-  return list
-end
-ppo.usable = usable
-
--- Episodes by which the actor moves: those of groups whose rewards differ. Where all are equal, what is left of the
--- advantages is the critic's own error. A group of one has nothing to differ from and counts.
-local function telling(episodes)
-  local groups = {}
-  for _, e in ipairs(episodes) do
-    local group = groups[e.group or e] or { count = 0, least = e.reward, most = e.reward }
-    group.count, group.least, group.most = group.count + 1, math.min(group.least, e.reward), math.max(group.most,
-      e.reward)
-    groups[e.group or e] = group
-  end
-  local list = {}
-  for _, e in ipairs(episodes) do
-    local group = groups[e.group or e]
-    if group.count == 1 or group.least < group.most then
-      list[#list + 1] = e
-    end
-  end
-  return list
-end
-ppo.telling = telling
-
-local function packed(episodes, actor, critic, c)
-  local batch = trainer.pack(episodes, { tokens = c.pack_tokens, temperature = c.temperature })
-  if c.old_logprobs == "sampler" then
-    assert(batch:fill("old_logp", "sampler"))
-  else
-    assert(batch:fill("old_logp", actor))
-  end
-  assert(batch:fill("values", critic))
-  return batch, assert(batch:advantages { gamma = 1, lambda = c.lambda, lambda_critic = c.lambda_critic,
-    whiten = c.whiten, whiten_floor = c.whiten_floor })
-end
-
---- One update of actor and critic on a batch of episodes. The critic learns from all that have a reward, the actor from
---- groups whose rewards differ; `flat_episodes` counts what it was spared, `scored` what was learnt from at all.
---- Without a scored episode nothing moves.
----@async
----@param actor khost.Trainer
----@param critic khost.Trainer
----@param episodes table[]
----@param c table     [ppo] of the preset
----@param seed integer
----@return table<string, number>
-function ppo.update(actor, critic, episodes, c, seed)
-  local scored = usable(episodes)
-  if #scored == 0 then
-    return { scored = 0, flat_episodes = 0 }
-  end
-  local moving = telling(scored)
-  local batch, metrics = packed(scored, actor, critic, c)
-  local own = #moving == #scored and batch or #moving > 0 and packed(moving, actor, critic, c) or nil
-  metrics.scored, metrics.flat_episodes = #scored, #scored - #moving
-  for part in batch:split(c.minibatch, c.epochs, { seed = seed }) do
-    local value = assert(critic:update(part, trainer.value { clip = c.value_clip }, { lr = c.critic_lr,
-      max_norm = c.max_norm }))
-    metrics.value_loss, metrics.critic_norm = value.loss, value.norm
-  end
-  if own then
-    for part in own:split(c.minibatch, c.epochs, { seed = seed }) do
-      local policy = assert(actor:update(part, trainer.ppo { clip_low = c.clip_low, clip_high = c.clip_high },
-        { lr = c.actor_lr, max_norm = c.max_norm }))
-      for name, number in pairs(policy) do
-        metrics["actor_" .. name] = number
-      end
-    end
-  end
-  return metrics
-end
-
 --- Stores the metrics of a step and shows them to TensorBoard.
 function ppo.keep_metrics(run, stage, step, metrics, hash)
+  if run.replaying then
+    return  -- they are in the store
+  end
   local numbers = {}
   for name, value in pairs(metrics) do
     if type(value) == "number" and value == value then
@@ -170,55 +96,70 @@ end
 ---@field answer_tokens integer
 ---@field limit integer
 ---@field actor_lr? number    instead of [ppo]'s
+---@field reference string     folder of the model that the stage begins with, which ppo.kl holds the actor to
 
 --- All steps of a stage, from where a killed run left off.
 ---@async
 ---@param run table
----@param models {actor: khost.Trainer, critic: khost.Trainer, policy: table}
+---@param models {actor: khost.Trainer, critic: khost.Trainer, policy: table, fixed?: table}   fixed: the policy without
+---  prompt variants, which is validated
 ---@param tasks table[]
 ---@param o PpoStage
 ---@return table[] curve   what `describe` said of each step
 function ppo.run(run, models, tasks, o)
-  local curve, numbers = {}, {}
-  local curriculum = assert(sampler.named(run.config.ppo.curriculum or "flat", tasks,
+  local curve, numbers = {}, update.settings(run.config.ppo)
+  local curriculum = assert(sampler.named(numbers.curriculum, tasks,
     { range = require("rewards." .. run.config.reward.scheme).range }))
-  for name, value in pairs(run.config.ppo) do
-    numbers[name] = value
-  end
   numbers.actor_lr = o.actor_lr or numbers.actor_lr
+  local networks = { actor = models.actor, critic = models.critic,
+    reference = update.reference(run, numbers, o.reference) }
   local first = run:restore(o.stage, models)
   for step = 1, first do
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
   end
   curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
-  local dead = 0
+  local dead, covered = 0, watch.coverage(run, o.stage, first)
   for step = first + 1, o.steps do
+    -- A step that was finished before is made again from its stored episodes: nothing is played, judged or noted anew.
+    local before = run.store:get("state", ("%s %d"):format(o.stage, step))
+    if not before and (run.replaying or step > 1 and run:late(o.stage)) then
+      break
+    end
     local hash = run.reward:at_step(o.stage, step)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
     local chosen = curriculum:draw(o.tasks, stream)
     local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on })
+      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on,
+      replay = before ~= nil })
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()
     ppo.tell(curriculum, chosen, episodes)
     dead = ppo.dead(o.stage, step, facts, dead)
-    local metrics = ppo.update(models.actor, models.critic, episodes, numbers, step)
+    local metrics = update.step(networks, episodes, numbers, step)
     metrics.rollout_s, metrics.update_s = played - begin, sched.now() - played
+    run.ledger:add("update", metrics.update_s)
+    facts.covered = covered:add(episodes)
     for name, value in pairs(facts) do
       metrics[name] = value
     end
     facts.step, facts.entropy, facts.ev_mc = step, metrics.actor_entropy, metrics.ev_mc
     if run:keeps(step) then
-      local seen = validate.play(run, o.stage, step, models.policy, o)
+      local seen = before or validate.play(run, o.stage, step, models.fixed or models.policy, o)
       facts.validation_pass, facts.validation_reward = seen.validation_pass, seen.validation_reward
     end
+    log.print(watch.line(o.stage, facts, metrics, #tasks))
     ppo.warn(o.stage, step, metrics)
-    ppo.keep_metrics(run, o.stage, step, metrics, hash)
     curve[step] = facts
-    assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    if not before then
+      ppo.keep_metrics(run, o.stage, step, metrics, hash)
+      assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
+    end
     assert(run.store:put("state", o.stage .. " curriculum", curriculum:state()))
     run:checkpoint(o.stage, step, models)
+  end
+  if networks.reference then
+    networks.reference:close()
   end
   return curve
 end
@@ -255,13 +196,16 @@ function ppo.tell(curriculum, chosen, episodes)
   end
 end
 
+local LEAST_NATS = 0.5  -- of surprise over an answer: with less nearly all answers to a task are the same
+
 --- What a reader should worry about.
 function ppo.warn(stage, step, metrics)
   if metrics.distinct < 0.2 then
     log.warn("few_distinct_samples", { stage = stage, step = step, share = metrics.distinct })
   end
-  if metrics.actor_entropy and metrics.actor_entropy < 0.02 then
-    log.warn("low_entropy", { stage = stage, step = step, entropy = metrics.actor_entropy })
+  -- By the answer: little surprise a token can be much over a whole answer (docs/learning.md).
+  if metrics.nats_answer and metrics.nats_answer < LEAST_NATS then
+    log.warn("low_entropy", { stage = stage, step = step, nats_answer = metrics.nats_answer })
   end
 end
 

@@ -9,8 +9,9 @@ local verdicts = require "judge.verdict"
 
 local validate = {}
 
---- Plays every validation task once. The reward is the run's own scheme's, so that it sees speed where a task is timed
---- (tasks.validation_timed of the preset); of tasks that are only verified it counts 1 for right and -1 for wrong.
+--- Plays every validation task, `validate.samples` times where the preset says so. The reward is the run's own
+--- scheme's, so that it sees speed where a task is timed (tasks.validation_timed of the preset); of tasks that are only
+--- verified it counts 1 for right and -1 for wrong.
 ---@async
 ---@param run table
 ---@param stage string
@@ -21,9 +22,14 @@ local validate = {}
 function validate.play(run, stage, step, policy, o)
   local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = true,
     reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
-  local tasks = run:tasks("validation")
+  local tasks, once = {}, run:tasks("validation")
   for _, task in ipairs(run:tasks("validation_timed")) do
-    tasks[#tasks + 1] = task
+    once[#once + 1] = task
+  end
+  for _ = 1, run.config.validate.samples or 1 do
+    for _, task in ipairs(once) do
+      tasks[#tasks + 1] = task
+    end
   end
   local played = sched.map(tasks, function(task, index)
     return episode.play_until_counted(setting, task, index)
@@ -53,7 +59,11 @@ function validate.figures(tasks, played)
     validation_reward_timed = metrics.mean(timed), validation_turns = metrics.mean(turns) or 0 }
 end
 
---- Whether a stage has collapsed: two validations in a row below the base's, or an entropy above three times its first.
+-- Nats a token. After a supervised start the entropy may be .01, and three times that is no noise (docs/learning.md).
+local LEAST_NOISE = 0.3
+
+--- Whether a stage has collapsed: two validations in a row below the base's, or an entropy above three times its first
+--- and above LEAST_NOISE.
 ---@param curve {step: integer, validation_reward?: number, entropy?: number}[]
 ---@param base_reward number
 ---@return integer|nil step   where it began
@@ -61,7 +71,7 @@ function validate.collapse(curve, base_reward)
   local below, first_entropy = 0, nil
   for _, point in ipairs(curve) do
     first_entropy = first_entropy or point.entropy
-    if point.entropy and first_entropy and point.entropy > 3 * first_entropy then
+    if point.entropy and first_entropy and point.entropy > math.max(3 * first_entropy, LEAST_NOISE) then
       return point.step
     end
     if point.validation_reward then

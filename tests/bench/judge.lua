@@ -37,6 +37,8 @@ local NAMES = {
 local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cuda/good/linear_tiled"] = 2048,
   ["cuda/good/linear_large"] = 3072 }
 
+local MOST_BRACKETS = 5  -- statistics.h
+
 local CHECKOUTS = { kernelbench = true, cuda_agent = true }
 
 local function settings(list)
@@ -227,7 +229,7 @@ local function waited(process, count, name)
 end
 
 local function equal_programs(process, pairs_wanted)
-  local faster, void, ratios, slack, brackets = 0, 0, {}, 0, 0
+  local faster, void, decided, ratios, slack, brackets = 0, 0, 0, {}, 0, 0
   local bar = progress.begin("A/A", pairs_wanted)
   for i = 1, pairs_wanted do
     local body = fixtures.request("good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
@@ -239,13 +241,16 @@ local function equal_programs(process, pairs_wanted)
       faster = faster + (verdict.faster.self and 1 or 0)
       ratios[#ratios + 1] = verdict.speedup.self
       slack = verdict.slack_s
-      brackets = brackets + #verdict.evidence.brackets.self
+      local taken = #verdict.evidence.brackets.self
+      brackets = brackets + taken
+      -- Not where the brackets ended without a decision, nor where nothing may be said.
+      decided = decided + (verdict.speed == "measured" and (verdict.faster.self or taken < MOST_BRACKETS) and 1 or 0)
     end
-    bar:add(1, { faster = faster, void = void })
+    bar:add(1, { faster = faster, decided = decided, void = void })
   end
   bar:finish()
-  log.print(("A/A, %d verdicts    %d called faster, %d not judged; ratio 1 %% %.3f, median %.3f, 99 %% %.3f; "
-    .. "%.1f brackets each; slack %.0f us"):format(pairs_wanted, faster, void, quantile(ratios, 0.01),
+  log.print(("A/A, %d verdicts    %d called faster, %d decided, %d not judged; ratio 1 %% %.3f, median %.3f, 99 %% %.3f; "
+    .. "%.1f brackets each; slack %.0f us"):format(pairs_wanted, faster, decided, void, quantile(ratios, 0.01),
     quantile(ratios, 0.5), quantile(ratios, 0.99), brackets / math.max(1, #ratios), slack * 1e6))
   return faster
 end

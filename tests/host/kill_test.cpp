@@ -28,8 +28,9 @@ struct Moment {
   const char* stage;
   double seconds;
 };
-constexpr Moment kStages[] = {{"synthesize", 0}, {"filter", 4},  {"base", 0.5},   {"single_turn", 60}, {"collect", 60},
-                              {"rft", 0.3},      {"value", 0.5}, {"agentic", 60}, {"evaluate", 4},     {"report", 0}};
+constexpr Moment kStages[] = {{"synthesize", 0},   {"filter", 4},   {"base", 0.5}, {"supervised", 0},
+                              {"single_turn", 60}, {"collect", 60}, {"rft", 0.3},  {"value", 0.5},
+                              {"agentic", 60},     {"evaluate", 4}, {"report", 0}};
 
 class Pipeline {
  public:

@@ -197,6 +197,21 @@ TEST_CASE("launcher: test refuses unknown arguments and names that no test has")
   Child unknown({"bash", launcher(), "test", "--frobnicate"}, environment);
   CHECK(unknown.wait(20) == 2);
   CHECK_MESSAGE(unknown.has("unknown argument '--frobnicate'"), unknown.text());
+  Child label({"bash", launcher(), "test", "frobnicate"}, environment);
+  CHECK(label.wait(20) == 2);
+  CHECK_MESSAGE(label.has("no test has the label 'frobnicate'"), label.text());
+  Child place({"bash", launcher(), "test", "tests/frobnicate"}, environment);
+  CHECK(place.wait(20) == 2);
+  CHECK_MESSAGE(place.has("there are tests in tests/host tests/lua tests/sandbox tests/trainer"), place.text());
+}
+
+TEST_CASE("launcher: the help of test lists folders and labels") {
+  const Folder folder;
+  Child help({"bash", launcher(), "test", "--help"}, folder.environment());
+  CHECK(help.wait(20) == 0);
+  for (const char* text : {"Folders: tests/host tests/lua", " judge ", " launcher ", "--slow"}) {
+    CHECK_MESSAGE(help.has(text), help.text());
+  }
 }
 
 TEST_CASE("launcher: a command builds the program alone, and other parts when they are asked for") {
@@ -217,6 +232,7 @@ TEST_CASE("launcher: a command builds the program alone, and other parts when th
   CHECK(tools.calls().ends_with("part-program part-trainer part-trainer-cuda part-judge-cuda"));
   CHECK(run({"test", "-R", "some name"}).ends_with("ran --test-case=*some name* --no-skip\n"));
   CHECK(tools.calls().ends_with("part-judge-cuda part-tests"));
+  CHECK(run({"test", "tests/lua", "chat", "--slow"}).ends_with("ran tests/lua chat --no-skip\n"));
   const std::string wrong = run({"build", "engine"});
   CHECK_MESSAGE(wrong.starts_with("2 khost: build: unknown part 'engine'; there are program trainer"), wrong);
 }

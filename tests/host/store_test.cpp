@@ -335,3 +335,41 @@ TEST_CASE("a store of an earlier version reads with today's words, for writing a
     }
   }
 }
+
+TEST_CASE("a fork has what its origin stored, a configuration of its own, and leaves the origin as it was") {
+  Root root;
+  RunInfo info;
+  info.seed = 4;
+  info.config = {{"ppo", {{"lr", 1.0}}}};
+  auto origin = make(root, info);
+  REQUIRE(origin->begin_stage("base"));
+  REQUIRE(origin->finish_stage("base", {{"actor", "checkpoints/base/actor"}}));
+  REQUIRE(origin->append("trajectories", sample_trajectory(1)));
+  const std::string weights = origin->folder() + "/checkpoints/base/actor";
+  fs::create_directories(weights);
+  std::ofstream(weights + "/weights") << "7";
+
+  RunInfo other = info;
+  other.config["ppo"]["lr"] = 2.0;
+  const std::string folder = root.folder + "/fork";
+  REQUIRE(Store::fork(origin->folder(), folder, other));
+  auto fork = Store::open(folder, Store::Mode::write);
+  REQUIRE(fork);
+  CHECK((*(*fork)->info())["config"]["ppo"]["lr"] == 2.0);
+  CHECK((*(*fork)->info())["id"] == "fork");
+  CHECK((*(*fork)->stage("base"))["status"] == "done");
+  CHECK(*(*fork)->count("trajectories", Json::object()) == 1);
+  CHECK(fs::exists(folder + "/checkpoints/base/actor/weights"));
+  REQUIRE((*fork)->append("trajectories", sample_trajectory(2)));
+  CHECK(*origin->count("trajectories", Json::object()) == 1);
+  CHECK((*origin->info())["config"]["ppo"]["lr"] == 1.0);
+
+  const Status again = Store::fork(origin->folder(), folder, other);
+  REQUIRE_FALSE(again);
+  CHECK(again.failure().code == "exists");
+  CHECK(Store::fork(root.folder + "/nothing", root.folder + "/x", other).failure().code == "bad_input");
+  // What a killed fork left is no obstacle.
+  fs::create_directories(root.folder + "/second.part/checkpoints");
+  CHECK(Store::fork(origin->folder(), root.folder + "/second", other));
+  CHECK_FALSE(fs::exists(root.folder + "/second.part"));
+}

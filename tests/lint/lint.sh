@@ -18,9 +18,9 @@ lint_usage() {
   cat <<'END'
 usage: ./khost lint [--all] [--tidy] [--fix] [--since COMMIT] [--only LINTER] [--no-install] [FILES]
 
-Checks C++ and CUDA with clang-format and clang-tidy, Lua with luacheck, Python with ruff, shell scripts with
-shellcheck. Each finding names file and line. What is missing is installed first. tests/kernels is left out: its
-files are hostile fixtures.
+Checks C++ and CUDA with clang-format and clang-tidy, JavaScript with clang-format, Lua with luacheck, Python with
+ruff, shell scripts with shellcheck. Each finding names file and line. What is missing is installed first.
+tests/kernels is left out: its files are hostile fixtures.
 
 Which files:
   FILES            these
@@ -205,7 +205,7 @@ linted() {
 
 check_format() {
   local files output code=0
-  files=$(chosen '\.(cpp|h|cu|cuh)$')
+  files=$(chosen '\.(cpp|h|cu|cuh|js)$')
   [ -n "$files" ] || return 0
   need "clang-format-$CLANG" "clang-format-$CLANG" || return 0
   [ -z "$lint_fix" ] || xargs -d '\n' "clang-format-$CLANG" -i <<<"$files"

@@ -10,7 +10,6 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "judge.client"
 local log = require "khost.log"
-local making = require "synthesis.making"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 local tables = require "evaluation.table"
@@ -47,7 +46,7 @@ local function run(list)
   local bar = progress.begin("look again", #records)
   sched.map(records, function(record)
     local question = { stages = { "structure", "again" }, timeout_s = options.timeout, seed = options.seed }
-    for key, value in pairs(making.CHECKS[record.target]) do
+    for key, value in pairs(checking.TRAINED[record.target]) do
       question[key] = value
     end
     local found = outcome(checking.facts(process, record.code, question), record)

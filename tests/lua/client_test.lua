@@ -2,6 +2,7 @@
 local best = require "judge.best"
 local client = require "judge.client"
 local config = require "khost.config"
+local machine = require "khost.machine"
 local t = require "tests.lua.harness"
 local verdicts = require "judge.verdict"
 
@@ -39,6 +40,7 @@ function spec.no_jobs_means_all_cores()
   t.expect(settings({}).judge.jobs, 0)
   local opened = assert(client.open(settings {}))
   opened:close()
+  t.expect({ client.jobs(), client.jobs(0), client.jobs(3) }, { machine.facts().cores, machine.facts().cores, 3 })
 end
 
 function spec.a_request_takes_target_tolerance_and_threads_from_the_client()
@@ -54,6 +56,25 @@ function spec.a_request_takes_target_tolerance_and_threads_from_the_client()
       { index == 3 and "cpu" or "cuda", "paper", 3 })
   end
   t.expect(asked[4].body, { task = { source = "s" } })
+end
+
+-- A process that is lost `times` times, and then answers.
+local function lost(times)
+  local count = 0
+  return { request = function()
+    count = count + 1
+    if count <= times then return nil, "the judge died while it worked on this request", "gone" end
+    return verdicts.blank("wrong", "verify", "mismatch")
+  end, close = function() end }
+end
+
+function spec.a_candidate_that_ends_a_judge_of_its_own_twice_crashed_and_others_are_void_or_judged()
+  local task, files = { id = "t", source = "s" }, { ["kernels/k.cpp"] = "x" }
+  for _, case in ipairs { { 1, 0, "wrong" }, { 9, 0, "wrong" }, { 9, 1, "wrong" }, { 9, 2, "crash" }, { 9, false, "void" } } do
+    local one = client.over(lost(case[1]), {}, case[2] and function() return lost(case[2]) end or nil)
+    t.expect(one:verdict(task, files, { measure = false }).status, case[3])
+  end
+  t.expect(client.over(lost(9), {}, function() return nil end):verdict(task, files, { measure = false }).status, "void")
 end
 
 local function passed(eager, compile)

@@ -1,9 +1,11 @@
 -- policies.expert: kernels by rule, their variants, and mistakes on purpose.
+local client = require "judge.client"
 local compose = require "synthesis.compose"
 local expert = require "policies.expert"
 local expr = require "policies.expert.expr"
 local random = require "lib.random"
 local t = require "tests.lua.harness"
+local template = require "lib.template"
 
 local function graph(nodes, more)
   local inputs = { { name = "x", kind = "input", size = { 4, 8 }, dtype = "float32" } }
@@ -126,6 +128,41 @@ function spec.a_repeated_reduction_counts_rows()
   local softmax = graph { { op = "softmax", inputs = { "x" }, attributes = { dim = -1 } } }
   local got = expert.repeated(softmax, "fast", 1.5)[expert.PATH]
   t.is_true(got:find("rows = static_cast<long>(0.5000 * static_cast<double>(rows));", 1, true), got)
+end
+
+local FUNCTIONS = { "tanh(x[i])", "expm1(x[i])", "log1p(fast::exp(x[i]))", "erf(x[i])",
+  "tanh(fast::log1p(fast::exp(x[i])))" }
+local FUNCTIONS_TASK = [[
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.stack([torch.tanh(x), torch.expm1(x), F.softplus(x), torch.erf(x), torch.tanh(F.softplus(x))])
+
+
+def get_inputs():
+    return [torch.randn(512, 1024)]
+
+
+def get_init_inputs():
+    return []
+]]
+
+function spec.the_fast_functions_keep_the_digits_of_small_numbers()
+  local lines = { '#include "fast.h"', 'extern "C" int k(const float* x, float* out, long n) {',
+    "  const long count = 512 * 1024;  // elements of x", "  for (long i = 0; i < count; i++) {" }
+  for at, call in ipairs(FUNCTIONS) do
+    lines[#lines + 1] = ("    out[i + %d * count] = fast::%s;"):format(at - 1, call)
+  end
+  lines[#lines + 1] = "  }\n  return 0;\n}\nKHOST_EXPORT(k)\n"
+  local process = assert(client.open(nil, { jobs = 1, target = "cpu" }))
+  local verdict = process:verdict({ id = "functions", source = FUNCTIONS_TASK },
+    template.with { [expert.PATH] = table.concat(lines, "\n") }, { measure = false })
+  process:close()
+  t.expect({ verdict.status, verdict.detail }, { "ok", "" })
 end
 
 return spec

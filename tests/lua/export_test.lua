@@ -6,6 +6,7 @@ local messages = require "agent.export.messages"
 local openhands = require "agent.export.openhands"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
+local tools = require "agent.tools"
 local transcript = require "lib.transcript"
 
 local HARD = "</tool_response>\n<|im_end|> \"quoted\" \\ äöü \1\n"
@@ -83,7 +84,7 @@ function spec.chat_completions_carry_tools_and_tokens_on_one_line()
   local text = export.FORMATS.openai.write(stored())
   t.is_true(not text:find("\n", 1, true))
   local line = json.decode(text)
-  t.expect({ #line.tools, line.tools[1]["function"].name }, { 11, "Bash" })
+  t.expect({ #line.tools, line.tools[1]["function"].name }, { #tools.load():schemas(), "Bash" })
   t.expect({ line.khost.token_ids, line.khost.mask, line.khost.logprobs, line.khost.reward }, { { 1, 2, 3 }, { 0, 1,
     1 }, { 0, -0.5, -0.25 }, 2 })
   t.expect(type(line.messages[3].tool_calls[1]["function"].arguments), "string")

@@ -8,6 +8,7 @@ local sampler = require "curriculum.sampler"
 local reward = require "lib.reward"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
+local update = require "training.update"
 local validate = require "training.validate"
 
 local spec = {}
@@ -18,7 +19,7 @@ local function fresh_store(name)
 end
 
 function spec.every_preset_loads_and_can_be_planned()
-  for _, name in ipairs { "smoke", "h100", "paper" } do
+  for _, name in ipairs { "smoke", "mini", "h200", "h200-trial", "paper" } do
     local text = plan.text(config.plain(assert(config.load { preset = name })))
     t.is_true(text:find("agentic", 1, true) and text:find("disk: about", 1, true), text)
   end
@@ -82,15 +83,15 @@ end
 function spec.the_actor_moves_by_groups_whose_rewards_differ()
   local function e(group, r) return { group = group, reward = r } end
   local flat, mixed, alone = { e(1, 1), e(1, 1) }, { e(2, -1), e(2, 1) }, { e(3, -1) }
-  local chosen = ppo.telling { flat[1], flat[2], mixed[1], mixed[2], alone[1] }
+  local chosen = update.telling { flat[1], flat[2], mixed[1], mixed[2], alone[1] }
   t.expect(#chosen, 3)
   t.is_true(chosen[1] == mixed[1] and chosen[2] == mixed[2] and chosen[3] == alone[1])
-  t.expect(#ppo.telling(flat), 0)
+  t.expect(#update.telling(flat), 0)
 end
 
 function spec.a_batch_of_voids_moves_nothing_and_ends_a_run_only_when_it_comes_again_and_again()
   local void = { task = "a", verdict = { status = "void", reason = "judge_lost", evidence = {} }, turn_count = 1 }
-  t.expect(ppo.update(nil, nil, { void }, {}, 1), { scored = 0, flat_episodes = 0 })
+  t.expect(update.step({}, { void }, {}, 1), { scored = 0, flat_episodes = 0 })
   local facts = ppo.describe { void }
   t.expect({ facts.reward, facts.void }, { nil, 1 })
   t.expect(ppo.dead("s", 1, facts, 0), 1)

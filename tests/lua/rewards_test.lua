@@ -1,4 +1,7 @@
 -- khost.rewards, and the schemes in scripts/rewards.
+local clipped = require "rewards.clipped_speedup"
+local correct = require "rewards.correct"
+local correct_first = require "rewards.correct_first"
 local milestone = require "rewards.milestone"
 local rewards = require "khost.rewards"
 local speedup = require "rewards.speedup"
@@ -30,6 +33,36 @@ function spec.milestone_gives_the_papers_four_rewards()
   -- Faster than torch.compile alone is no milestone.
   t.expect(reward { eager = false, compile = true }, 1)
   t.expect(schedule:score(episode { status = "suspect" }, 0), -1)
+end
+
+-- What each scheme pays for one and the same verdict, and nil where it must not pay.
+local function paid(subject)
+  local totals = {}
+  for name, result in pairs(rewards.compare(subject, { milestone, speedup, clipped, correct })) do
+    totals[name] = result.total
+  end
+  return totals
+end
+
+function spec.one_verdict_is_paid_by_every_scheme_in_its_own_way()
+  local slow = { eager = false, compile = false }
+  t.expect(paid(episode()), { milestone = 3, speedup = 2, clipped_speedup = 2, correct = 1 })
+  t.expect(paid(episode { speedup = { eager = 12, compile = 8 } }),
+    { milestone = 3, speedup = 8, clipped_speedup = 3, correct = 1 })
+  t.expect(paid(episode { speedup = { eager = 0.5, compile = 0.25 }, faster = slow }),
+    { milestone = 1, speedup = 0.25, clipped_speedup = 0.25, correct = 1 })
+  t.expect(paid(WRONG), { milestone = -1, speedup = -1, clipped_speedup = -1, correct = -1 })
+  t.expect(paid(VOID), {})
+  -- A speed that could not be resolved is no number; correctness is known all the same.
+  t.expect(paid(episode { speed = "unresolved", speed_reason = "short_baseline" }), { milestone = 1, correct = 1 })
+  t.expect(paid(episode { evidence = { tolerance = "strict" } }), {})
+end
+
+function spec.a_schedule_by_step_pays_for_correctness_first()
+  local schedule = rewards.schedule(correct_first)
+  t.expect({ (schedule:score(episode(), 0)), (schedule:score(episode(), 19)), (schedule:score(episode(), 20)) },
+    { 1, 1, 3 })
+  t.expect({ schedule:scheme(19), schedule:scheme(20) }, { "correct", "milestone" })
 end
 
 function spec.a_verdict_that_failed_while_it_was_timed_is_paid_as_a_failure()

@@ -1,4 +1,5 @@
 -- rubrics.trajectory: what rejection fine-tuning keeps, and a reason for the rest.
+local rejection = require "training.rejection"
 local rubric = require "rubrics.trajectory"
 local t = require "tests.lua.harness"
 
@@ -55,8 +56,8 @@ function spec.with_tools_the_last_files_must_have_been_found_right()
 end
 
 function spec.filter_counts_reasons_by_reward()
-  local kept, dropped, by_reason = rubric.filter { trajectory(), trajectory { reward = -1 },
-    trajectory { labels = { ping_pong = 1 } } }
+  local kept, dropped, by_reason = rejection.sort({ trajectory(), trajectory { reward = -1 },
+    trajectory { labels = { ping_pong = 1 } } }, rubric.keep)
   t.expect({ #kept, #dropped }, { 1, 2 })
   t.expect(by_reason, { reward_not_positive = { ["-1"] = 1 }, ping_pong = { ["2"] = 1 } })
   t.expect(dropped[1].drop_reason, "reward_not_positive")

@@ -107,6 +107,98 @@ return {
     harness.is_true(select(2, load.suite(path)):find("no Python, JSONL or Parquet file", 1, true), "empty")
   end,
 
+  numeric_ids_keep_all_their_digits = function()
+    local text = '{"id": 1, "code": "a"}\n{"id": 123456789012345, "code": "b"}\n{"id": 123456789012346, "code": "c"}\n'
+      .. '{"id": 1.0, "code": "d"}\n{"id": 2.5, "code": "e"}\n{"id": "1", "code": "f"}\n{"id": true, "code": "g"}\n'
+    harness.expect(ids(assert(load.from_jsonl(text))),
+      { "1", "123456789012345", "123456789012346", "1-2", "2.5", "1-3", "task-00007" })
+    -- As CUDA-L1 numbers them: level by level.
+    local tasks = assert(load.from_jsonl(lines { { level_id = 1, task_id = 3, ref_code = "a" }, { level_id = 2, task_id = 3,
+      ref_code = "b" } }))
+    harness.expect({ ids(tasks), tasks[2].level, tasks[2].source }, { { "level1/3", "level2/3" }, 2, "b" })
+  end,
+
+  what_is_left_out_is_named_with_the_reason_and_counted = function()
+    local path = folder "left"
+    local function left_of(place, options)
+      local list, all = {}, {}
+      function all.left_out(items)
+        for index, one in ipairs(items) do list[index] = one.item:sub(#path + 2) .. ": " .. one.reason end
+      end
+      for name, value in pairs(options or {}) do all[name] = value end
+      local tasks, message = load.suite(place, all)
+      table.sort(list)
+      return tasks and ids(tasks) or message, list
+    end
+    write(path .. "/rows/a.jsonl", lines { { id = "a", level = 1, code = "x" }, { id = "b", text = "no program" },
+      { id = "c", level = 1, code = json.null }, { id = "d", code = "y" }, { id = "e", code = " " } })
+    local tasks, list = left_of(path .. "/rows/a.jsonl", { levels = { 1 } })
+    harness.expect({ tasks, #list, list[1] }, { { "a" }, 4, "rows/a.jsonl line 2: it has no source: one of source, code, "
+      .. "pytorch_code, python_code, program, reference, ref_code expected, fields are id, text" })
+    harness.expect(list[4], "rows/a.jsonl: task 'd': it has no level")
+    -- Python files at any depth; what is none is named.
+    write(path .. "/deep/level1/1_A.py", TASK)
+    write(path .. "/deep/level2/more/still/2_B.py", TASK)
+    write(path .. "/deep/tools/score.py", "x = 1\n")
+    write(path .. "/deep/level1/3_binary.py", "x = '\228'\n")
+    write(path .. "/deep/health.jsonl", lines { { code = "x" } })
+    write(path .. "/deep/old.csv", "x")
+    tasks, list = left_of(path .. "/deep")
+    harness.expect(tasks, { "level1/1_A", "level2/more/still/2_B" })
+    harness.expect({ list[1], list[3], list[4], #list }, {
+      "deep/health.jsonl: the folder's Python files are its tasks; to read this file, name it",
+      "deep/old.csv: files of this form are not read", "deep/tools/score.py: it defines no class Model, so it is no task", 4 })
+    harness.is_true(list[2]:find("3_binary.py: .* line 1 is no UTF%-8"), list[2])
+    harness.expect(#left_of(path .. "/deep", { levels = { 2 } }), 1)
+    -- A data set with the script that once loaded it.
+    write(path .. "/set/set.py", "import datasets\n")
+    write(path .. "/set/data/level_1.jsonl", lines { { name = "a", code = "x" } })
+    write(path .. "/set/data/more.jsonl.gz", "x")
+    tasks, list = left_of(path .. "/set")
+    harness.expect({ tasks, list }, { { "a" }, { "set/data/more.jsonl.gz: files of this form are not read",
+      "set/set.py: it defines no class Model, so it is no task" } })
+    write(path .. "/none/a.py", "x = 1\n")
+    harness.is_true(left_of(path .. "/none"):find("a.py: it defines no class Model", 1, true), "none")
+  end,
+
+  lines_of_windows_and_lists_are_read_and_other_codings_are_said = function()
+    local path = folder "codings"
+    write(path .. "/a.jsonl", '\239\187\191{"id": "a", "code": "x\\r\\ny"}\r\n\r\n{"id": "b", "code": "z"}')
+    harness.expect(ids(assert(load.suite(path .. "/a.jsonl"))), { "a", "b" })
+    harness.expect(assert(load.suite(path .. "/a.jsonl"))[1].source, "x\r\ny")
+    write(path .. "/b.json", '\239\187\191 [\n {"id": "a", "code": "x", "ms": NaN},\n {"id": "b", "code": "y"}\n]\n')
+    harness.expect(ids(assert(load.suite(path .. "/b.json"))), { "a", "b" })
+    write(path .. "/c.jsonl", "\255\254{\0}\0")
+    harness.is_true(select(2, load.suite(path .. "/c.jsonl")):find("c.jsonl is in UTF-16: save it as UTF-8", 1, true), "c")
+  end,
+
+  parquet_of_any_column_is_read = function()
+    local path, python = folder "parquet", fs.env "KHOST_PYTHON" or "python3"
+    write(path .. "/make.py", [[
+import sys
+sys.path += sys.argv[2:]
+import datetime, decimal
+import pyarrow as pa
+import pyarrow.parquet as pq
+rows = {"code": ["a", "b", None, "d"], "name": ["x", "x", "y", "z"], "level": ["level 1", "L2", None, "2"],
+        "ms": [1.5, float("nan"), float("inf"), None], "id": [7, 7, 8, 9], "blob": [b"\xff", b"", None, b"x"],
+        "when": [datetime.datetime(2026, 1, 1)] * 4, "price": [decimal.Decimal("1.5")] * 4,
+        "nested": [{"k": [float("nan")]}, None, {"k": []}, {"k": None}]}
+pq.write_table(pa.table(rows), sys.argv[1])
+]])
+    -- Reading once installs pyarrow where it is missing.
+    write(path .. "/bad.parquet", "PAR1")
+    load.suite(path .. "/bad.parquet")
+    local made = assert(machine.run({ python, path .. "/make.py", path .. "/some.parquet", require "lib.cache".folder "pyarrow" },
+      { timeout_s = 60 }))
+    harness.expect({ made.code, made.code == 0 and "" or made.output }, { 0, "" })
+    local items
+    local tasks = assert(load.suite(path .. "/some.parquet", { left_out = function(list) items = list end }))
+    harness.expect({ ids(tasks), tasks[1].level, tasks[2].level, tasks[3].level }, { { "7", "7-2", "9" }, 1, 2, 2 })
+    harness.expect({ tasks[1].name, tasks[1].origin.ms, #items }, { "x", 1.5, 1 })
+    harness.is_true(items[1].item:find("some.parquet row 3", 1, true), items[1].item)
+  end,
+
   links_pipes_and_devices_of_a_suite_are_not_followed = function()
     local path, outside = folder "linked", folder "outside"
     write(outside .. "/secret.py", "SECRET")
@@ -131,6 +223,13 @@ return {
       .. "ln -s ../../../secret %s/snapshots/r/data/level_4.jsonl"):format(whole, whole, whole))
     local tasks = assert(load.suite(whole .. "/snapshots/r"))
     harness.expect({ ids(tasks), tasks[1].level }, { { "a" }, 3 })
+    -- The folder of the data set stands for the snapshot of its main branch, also with Python files in it.
+    harness.expect(ids(assert(load.suite(whole))), { "a" })
+    write(whole .. "/blobs/py", TASK)
+    shell(("mkdir -p %s/snapshots/s/level2 %s/refs && ln -s ../../../blobs/py %s/snapshots/s/level2/1_A.py && printf s > "
+      .. "%s/refs/main"):format(whole, whole, whole, whole))
+    tasks = assert(load.suite(whole))
+    harness.expect({ ids(tasks), tasks[1].level }, { { "level2/1_A" }, 2 })
     fs.remove_tree(whole)
   end,
 

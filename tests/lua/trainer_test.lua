@@ -25,6 +25,17 @@ local function play(actor_policy, seed)
   return episode
 end
 
+function spec.a_closed_trainer_says_so_and_its_policy_goes_on()
+  local actor = open(2)
+  local draw = actor:policy()
+  actor:close()
+  test.raises("the Trainer is closed", actor.stats, actor)
+  test.raises("the Trainer is closed", actor.close, actor)
+  test.expect(#assert(draw:generate({ 1, 2 }, { max_tokens = 3, stop = {} })).tokens, 3)
+  draw:close()
+  test.raises("the Policy is closed", draw.stats, draw)
+end
+
 function spec.ppo_learns_a_toy_task()
   local actor = open(5)
   local critic, draw = actor:critic(), actor:policy()

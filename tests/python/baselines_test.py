@@ -14,7 +14,7 @@ from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402
 
 from baselines_cuda import Measures, cudnn_unmeasured, unmeasured  # noqa: E402
-from room import wants_room  # noqa: E402
+from out_of_memory import is_out_of_memory  # noqa: E402
 
 
 @unittest.skipUnless(importlib.util.find_spec("triton"), "needs Triton")
@@ -56,9 +56,9 @@ class Room(unittest.TestCase):
         for text in ("CUDA out of memory. Tried to allocate 2 GiB", "CUDA driver error: out of memory",
                      "Triton Error [CUDA]: out of memory", "CUDNN_STATUS_ALLOC_FAILED",
                      "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"):
-            self.assertTrue(wants_room(RuntimeError(text)), text)
-        self.assertTrue(wants_room(torch.OutOfMemoryError("")))
-        self.assertFalse(wants_room(ValueError("mat1 and mat2 shapes cannot be multiplied")))
+            self.assertTrue(is_out_of_memory(RuntimeError(text)), text)
+        self.assertTrue(is_out_of_memory(torch.OutOfMemoryError("")))
+        self.assertFalse(is_out_of_memory(ValueError("mat1 and mat2 shapes cannot be multiplied")))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,17 @@ import ctypes
 import os
 import sys
 import threading
+import time
 import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
 import torch  # noqa: E402
+import torch._subclasses.fake_tensor  # noqa: E402  so that not every child imports it
 
 import candidate  # noqa: E402
+import candidate_record  # noqa: E402
 from candidate_policy import Refused, Watch  # noqa: E402
 from candidate_turns import Placed, adopt  # noqa: E402
 
@@ -40,8 +43,12 @@ def in_a_child(work):
     return eval(text)
 
 
+INPUTS = {"tree": {"kind": "list", "items": [
+    {"kind": "tensor", "storage": 0, "dtype": "float32", "size": [4, 4], "stride": [4, 1], "offset": 0}]}}
+
+
 def recorded(source, init=None):
-    return in_a_child(lambda: candidate.record({"source": source, "init": init}))
+    return in_a_child(lambda: candidate_record.record({"source": source, "init": init, "inputs": INPUTS}))
 
 
 class Record(unittest.TestCase):
@@ -91,6 +98,100 @@ class Record(unittest.TestCase):
         answer = recorded("import os, math, torch\nfrom torch.utils.cpp_extension import load_inline\n"
                           "os.environ['TORCH_CUDA_ARCH_LIST'] = '9.0'\ntorch.backends.cudnn.benchmark = True\n" + NEW)
         self.assertEqual(answer, {"extensions": [], "workspace": False})
+
+
+BUILDS = """
+import os
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+ext = None
+
+
+def build():
+    global ext
+    if ext is None:
+        try:
+            BEFORE
+            ext = load_inline(name="own", cpp_sources="int f();", cuda_sources="int f() { return 1 }", functions=["f"])
+        except Exception:
+            ext = None
+    return ext
+"""
+IN_FORWARD = """
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x):
+        if x.is_cuda and build() is not None:
+            return ext.f(x)
+        return x @ self.weight
+"""
+IN_CONSTRUCTOR = """
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ext = build()
+
+    def forward(self, x):
+        return torch.relu(x)
+"""
+
+
+class HiddenBuilds(unittest.TestCase):
+    """Files that go on without their kernels when the build fails."""
+
+    def names(self, source):
+        answer = recorded(source)
+        return [one["name"] for one in answer.get("extensions", [answer])]
+
+    def test_an_extension_is_found_that_is_asked_for_in_an_except_in_the_constructor_or_in_forward(self):
+        for model in (IN_CONSTRUCTOR, IN_FORWARD):
+            for before in ("pass", "os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'b'), exist_ok=True)",
+                           "os.makedirs('/proc/no/such/folder')", "assert torch.cuda.get_device_properties(0).major >= 8",
+                           "assert torch.cuda.get_device_capability()[0] >= 7; torch.cuda.synchronize()"):
+                with self.subTest(model=model, before=before):
+                    self.assertEqual(self.names(BUILDS.replace("BEFORE", before) + model), ["own"])
+
+    def test_what_keeps_a_file_from_building_is_told_with_its_line_although_the_file_hides_it(self):
+        head = BUILDS[:BUILDS.index("BEFORE")].count("\n") + 1
+        for model in (IN_CONSTRUCTOR, IN_FORWARD):
+            for before, line, text in (("open('/no/such/kernel.cu').read()", head, "FileNotFoundError"),
+                                       ("load_inline(name='own', cpp_source='')", head, "TypeError"),
+                                       ("load_inline(name='not a name', cpp_sources='int f();')", head, "ValueError")):
+                with self.subTest(model=model, before=before):
+                    error = recorded(BUILDS.replace("BEFORE", before) + model)["error"]
+                    self.assertEqual((error["reason"], error["line"]), ("error", line), error["message"])
+                    self.assertIn("is not built, and an `except` hides why: " + text, error["message"])
+
+    def test_a_failure_that_has_nothing_to_do_with_a_build_is_none_of_it(self):
+        model = IN_CONSTRUCTOR.replace("self.ext = build()", """try:
+            {}["missing"]
+        except KeyError:
+            pass
+        self.ext = build()""")
+        self.assertEqual(self.names(BUILDS.replace("BEFORE", "pass") + model), ["own"])
+        either = BUILDS.replace("BEFORE", "pass").replace("if ext is None:", "if torch.cuda.device_count() > 99:")
+        self.assertEqual(self.names(either + IN_CONSTRUCTOR), [])
+
+    def test_a_forward_that_never_ends_is_left(self):
+        forever = IN_FORWARD.replace("if x.is_cuda", "while True:\n            try:\n                x + 1\n"
+                                     "            except Exception:\n                pass\n        if x.is_cuda")
+        started, candidate_record.FORWARD_S = time.monotonic(), 0.5
+        self.assertEqual(self.names(BUILDS.replace("BEFORE", "pass") + forever), [])
+        self.assertLess(time.monotonic() - started, 30)
+
+    def test_streams_events_and_tensors_on_the_device_keep_nothing_from_being_found(self):
+        model = IN_FORWARD.replace("self.weight = ", "self.stream, self.event = torch.cuda.Stream(), torch.cuda.Event(True)\n"
+                                   "        self.room = torch.zeros(3, device='cuda')\n        self.weight = ")
+        model = model.replace("if x.is_cuda", "self.event.record()\n        with torch.cuda.stream(self.stream):\n"
+                              "            y = (x * 2).contiguous()\n        if y.is_cuda")
+        self.assertEqual(self.names(BUILDS.replace("BEFORE", "pass") + model), ["own"])
 
 
 class Rules(unittest.TestCase):

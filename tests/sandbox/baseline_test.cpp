@@ -36,7 +36,7 @@ long minor_faults(pid_t pid) {
 }
 
 TEST_CASE("a baseline's outputs come out of memory that is there, as a candidate's do") {
-  const std::unique_ptr<Zygote> zygote = khost::tests::zygote_for_tests("baselines", true);
+  const std::unique_ptr<Zygote> zygote = khost::tests::zygote_for_tests("baselines", Serves::compilers);
   if (!zygote) {
     return;
   }

@@ -160,8 +160,8 @@ TEST_CASE("what threads of a subject do to each other disturbs nobody, and anoth
   }
   Played subject(
       [](ControlPage& page, std::uint32_t seq) {
-        std::thread other([] { work(0.02); });
-        work(0.02);
+        std::thread other([] { work(0.04); });
+        work(0.04);
         other.join();
         acknowledge(page, seq, 0);
       },
@@ -176,7 +176,7 @@ TEST_CASE("what threads of a subject do to each other disturbs nobody, and anoth
     return median(values);
   };
   // Other programs may be here too: they have at most what the two threads leave of the window.
-  CHECK(calls([](const Window& one) { return one.others_s - (one.seconds + one.freeze_s - 0.04); }) < 0.005);
+  CHECK(calls([](const Window& one) { return one.others_s - (one.seconds + one.freeze_s - 0.08); }) < 0.005);
   const pid_t hog = fork();
   if (hog == 0) {
     work(1e9);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "sandbox/judge/compare.h"
 #include "tests/sandbox/zygote_fixture.h"
@@ -41,6 +42,36 @@ float largest(const std::vector<float>& values) {
 std::string code_of(const std::string& source) {
   const Result<std::shared_ptr<Session>> session = Session::open(*shared(), source);
   return session ? "opened" : session.failure().code;
+}
+
+TEST_CASE("sets for one verdict are of no batch and of no other verdict, and it is known whether others met a batch") {
+  if (shared() == nullptr) {
+    return;
+  }
+  Result<std::shared_ptr<Session>> opened = Session::open(*shared(), task("torch.exp(x)", "torch.randn(4096)"));
+  REQUIRE_MESSAGE(opened, opened.failure().message);
+  Session& session = **opened;
+  const auto batch = session.batch_at_hand("one");
+  REQUIRE(batch);
+  CHECK_FALSE(session.met_before(*batch));
+  REQUIRE(session.batch_at_hand("two") == batch);
+  CHECK(session.met_before(*batch));
+  auto first = session.unseen(*shared(), 4), second = session.unseen(*shared(), 4);
+  REQUIRE(first);
+  REQUIRE(second);
+  std::set<std::vector<float>> inputs;
+  for (const auto* const one : {batch.get(), first->get(), second->get()}) {
+    REQUIRE(one != nullptr);
+    for (const Set& set : one->sets) {
+      inputs.insert(floats_at(session.inputs_of(set), 4096));
+    }
+  }
+  CHECK(inputs.size() == batch->sets.size() + 8);
+  for (const Set& set : (*first)->sets) {
+    CHECK_FALSE(set.planted);
+    CHECK(floats_at(session.expected_of(set), 1).at(0) ==
+          doctest::Approx(std::exp(floats_at(session.inputs_of(set), 1).at(0))));
+  }
 }
 
 TEST_CASE("a batch holds drawn sets without outliers and planted ones with them, and the reference is right on both") {

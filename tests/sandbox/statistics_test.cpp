@@ -136,6 +136,17 @@ TEST_CASE("a block counts where three of four windows were undisturbed, and then
   CHECK(times.samples().size() == 21);  // nobody chooses which of them count
 }
 
+TEST_CASE("sets that were shown before may be faster by a tenth and two slacks, and no more") {
+  const std::vector<double> seen(20, 1e-3);
+  CHECK_FALSE(remembers(seen, {1.1e-3, 1.1e-3, 1.1e-3}, 0));
+  CHECK(remembers(seen, {1.11e-3, 1.11e-3, 1.11e-3}, 0));
+  CHECK_FALSE(remembers(seen, {1.11e-3, 1.11e-3, 1.11e-3}, 1e-5));
+  CHECK(remembers(seen, {1.13e-3, 1.13e-3, 1.13e-3}, 1e-5));
+  CHECK_FALSE(remembers(seen, {9e-3, 1e-3, 1e-3}, 0));  // one disturbed call is no sign
+  CHECK_FALSE(remembers(seen, {}, 0));
+  CHECK_FALSE(remembers({}, {1e-3}, 0));
+}
+
 TEST_CASE("a median stands against outliers and an empty block is no time") {
   CHECK(median({3, 1, 1000, 2, 2}) == 2);
   CHECK(median({1, 3}) == 2);

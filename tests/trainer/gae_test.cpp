@@ -16,10 +16,10 @@ struct Case {
   std::vector<uint8_t> mask;
   std::vector<float> rewards, values, advantages, returns;
 
-  void run(double lambda) {
+  void run(double lambda, double turn = 1) {
     advantages.assign(mask.size(), 7);
     returns.assign(mask.size(), 7);
-    gae(mask, rewards, values, 1, lambda, advantages, returns);
+    gae(mask, rewards, values, {.gamma = 1, .lambda = lambda, .turn = turn}, advantages, returns);
   }
 };
 
@@ -58,6 +58,33 @@ TEST_CASE("GAE of the golden trajectory, whatever stands at observation tokens")
     check_actions(c, c.advantages, {.1, .1, .1, .1, 1.1});
     check_actions(c, c.returns, {.6, .7, .8, .9, 2.0});
   }
+}
+
+// By hand from delta = .1, .1, .1, .1, 1.1 and lambda 1 within a turn, `turn` behind the second and the fourth action:
+// with turn = .5 from the last to the first A = 1.1, .1 + .5 * 1.1, .1 + .65, .1 + .5 * .75, .1 + .475; with lambda .9
+// the factors are .45 and .9.
+TEST_CASE("with lambda_turn a turn is given less of what later turns earn") {
+  for (const float masked : {0.0f, kNan}) {
+    Case c = golden(masked);
+    c.run(1, .5);
+    check_actions(c, c.advantages, {.575, .475, .75, .65, 1.1});
+    check_actions(c, c.returns, {1.075, 1.075, 1.45, 1.45, 2.0});
+    c.run(.9, .5);
+    check_actions(c, c.advantages, {.4473775, .385975, .6355, .595, 1.1});
+    c.run(1, 0);
+    check_actions(c, c.advantages, {.2, .1, .2, .1, 1.1});
+    check_actions(c, c.returns, {.7, .7, .9, .9, 2.0});
+    c.run(.95, 1);
+    check_actions(c, c.advantages, {1.266944, 1.228362, 1.187750, 1.145, 1.1});
+  }
+}
+
+TEST_CASE("without observations lambda_turn says nothing") {
+  Case plain{{0, 1, 1, 1}, {0, 0, 0, 1}, {0, .2f, .4f, .6f}, {}, {}}, turns = plain;
+  plain.run(.9);
+  turns.run(.9, .3);
+  CHECK(plain.advantages == turns.advantages);
+  CHECK(plain.returns == turns.returns);
 }
 
 TEST_CASE("the credit of actions does not decay over a tool's output") {

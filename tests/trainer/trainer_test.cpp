@@ -319,6 +319,33 @@ TEST_CASE("a resumed run takes the same next step, bit for bit") {
   CHECK(x.column(Column::values) == y.column(Column::values));
 }
 
+TEST_CASE("a checkpoint of weights alone: a used trainer that loads it steps as one that opens it does") {
+  const TemporaryDirectory directory;
+  const std::string place = directory.path + "/weights";
+  const auto actor = open_tiny(5);
+  const auto critic = actor->critic();
+  Batch batch = ready(*actor, *critic, some_episodes(8), 8192);
+  const StepOptions step{.lr = 1e-3, .max_norm = 1};
+  REQUIRE(actor->update(batch, {}, step));
+  REQUIRE(actor->save(place, {{"step", 1}}, false));
+  CHECK(!fs::exists(place + "/optimizer.safetensors"));
+  REQUIRE(actor->update(batch, {}, step));  // moments and weights of another place
+  CHECK(actor->load(place).failure().message.find("optimizer = false") != std::string::npos);
+  CHECK(actor->load(place, false).value().at("step") == 1);
+
+  TrainerSpec spec;
+  spec.model = place;
+  const auto opened = Trainer::open(spec).value();
+  for (int i = 0; i < 2; ++i) {
+    const Metrics a = actor->update(batch, {}, step).value();
+    const Metrics b = opened->update(batch, {}, step).value();
+    CHECK(a.at("norm") == b.at("norm"));
+    CHECK(a.at("step") == b.at("step"));
+  }
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5};
+  CHECK(opened->policy().value()->logprobs(tokens, 1).value() == actor->policy().value()->logprobs(tokens, 1).value());
+}
+
 TEST_CASE("a checkpoint opens as a model; a damaged one is refused") {
   const TemporaryDirectory directory;
   const std::string place = directory.path + "/model";

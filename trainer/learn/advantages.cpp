@@ -113,9 +113,12 @@ Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options) {
     const double lambda =
         options.adaptive_alpha > 0 ? adaptive_lambda(options.adaptive_alpha, batch.actions(i)) : options.lambda;
     const double critic_lambda = options.lambda_critic.value_or(options.lambda);
-    gae(part(batch.mask()), part(rewards), part(values), options.gamma, critic_lambda, part(unused), part(returns));
-    gae(part(batch.mask()), part(rewards), part(values), options.gamma, 1, part(unused), part(mc_returns));
-    gae(part(batch.mask()), part(rewards), part(values), options.gamma, lambda, part(advantages), part(unused));
+    const auto fill = [&](const Decay& decay, auto& filled_advantages, auto& filled_returns) {
+      gae(part(batch.mask()), part(rewards), part(values), decay, part(filled_advantages), part(filled_returns));
+    };
+    fill({options.gamma, critic_lambda, options.lambda_turn}, unused, returns);
+    fill({options.gamma, 1, 1}, unused, mc_returns);
+    fill({options.gamma, lambda, options.lambda_turn}, advantages, unused);
   }
   if (!critic) {
     fill_group(batch, options, advantages);

@@ -22,6 +22,7 @@ struct AdvantageOptions {
   double gamma = 1;
   double lambda = 0.95;
   std::optional<double> lambda_critic;  // of the value targets; lambda when absent
+  double lambda_turn = 1;               // of both, once more where an observation stands between two actions
   double adaptive_alpha = 0;            // > 0: the actor's lambda follows the length (VAPO uses 0.05)
   Whitening whiten = Whitening::full;
   double whiten_floor = 0;                 // the least deviation that whitening divides by, in units of the reward

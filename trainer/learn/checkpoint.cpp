@@ -12,6 +12,7 @@
 
 #include "host/base/defer.h"
 #include "host/base/sha256.h"
+#include "trainer/model/mapped_file.h"
 
 namespace khost::trainer {
 namespace {
@@ -46,11 +47,12 @@ Status flush(const std::string& path) {
 Status write_manifest(const std::string& directory) {
   Json files = Json::object();
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    const Result<std::string> text = read_file(entry.path());
-    if (!text) {
-      return text.failure();
+    const Result<MappedFile> file = MappedFile::open(entry.path());
+    if (!file) {
+      return file.failure();
     }
-    files[entry.path().filename()] = {{"bytes", text.value().size()}, {"sha256", sha256_hex(text.value())}};
+    files[entry.path().filename()] = {{"bytes", file.value().bytes().size()},
+                                      {"sha256", sha256_hex(file.value().bytes())}};
     if (const Status flushed = flush(entry.path()); !flushed) {
       return flushed;
     }
@@ -104,11 +106,11 @@ Status verify_checkpoint(const std::string& directory) {
     return Failure{directory + "/manifest.json names no files", "bad_input"};
   }
   for (const auto& [name, entry] : files.items()) {
-    const Result<std::string> text = read_file(directory + "/" + name);
-    if (!text) {
-      return text.failure();
+    const Result<MappedFile> file = MappedFile::open(directory + "/" + name);
+    if (!file) {
+      return file.failure();
     }
-    if (sha256_hex(text.value()) != entry.value("sha256", "")) {
+    if (sha256_hex(file.value().bytes()) != entry.value("sha256", "")) {
       return Failure{directory + "/" + name + " is not what the checkpoint's manifest says", "bad_input"};
     }
   }

@@ -5,18 +5,21 @@
 
 namespace khost::trainer {
 
-void gae(std::span<const uint8_t> mask, std::span<const float> rewards, std::span<const float> values, double gamma,
-         double lambda, std::span<float> advantages, std::span<float> returns) {
+void gae(std::span<const uint8_t> mask, std::span<const float> rewards, std::span<const float> values,
+         const Decay& decay, std::span<float> advantages, std::span<float> returns) {
   double next_value = 0;
   double carry = 0;
+  double lambda = decay.lambda;
   for (size_t t = mask.size(); t-- > 0;) {
     if (mask[t] == 0) {
       advantages[t] = returns[t] = 0;
+      lambda = decay.lambda * decay.turn;
       continue;
     }
     const double value = values[t];
-    carry = rewards[t] + gamma * next_value - value + gamma * lambda * carry;
+    carry = rewards[t] + decay.gamma * next_value - value + decay.gamma * lambda * carry;
     next_value = value;
+    lambda = decay.lambda;
     advantages[t] = static_cast<float>(carry);
     returns[t] = static_cast<float>(carry + value);
   }

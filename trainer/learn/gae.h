@@ -9,12 +9,22 @@
 
 namespace khost::trainer {
 
+// How much of what comes later an action is given. `lambda` holds from one action to the next, and `lambda` times
+// `turn` where an observation stands between them: a lambda that depends on the step (Sutton and Barto, Reinforcement
+// Learning, 2nd edition, 12.8), which below 1 makes a turn answer for itself. VAGEN (arXiv 2510.16907) has the idea as
+// a GAE of two levels.
+struct Decay {
+  double gamma = 1;
+  double lambda = 0.95;
+  double turn = 1;
+};
+
 // All spans have one entry a token of one trajectory. rewards and values are read, advantages and returns written,
 // where mask is 1; both are 0 elsewhere. The state after the last action is worth 0, also when it was cut off.
-// With `next` the action that follows t:
-//   delta[t] = r[t] + gamma V[next] - V[t];  A[t] = delta[t] + gamma lambda A[next];  R[t] = A[t] + V[t]
-void gae(std::span<const uint8_t> mask, std::span<const float> rewards, std::span<const float> values, double gamma,
-         double lambda, std::span<float> advantages, std::span<float> returns);
+// With `next` the action that follows t, and l the lambda between the two (arXiv 1506.02438):
+//   delta[t] = r[t] + gamma V[next] - V[t];  A[t] = delta[t] + gamma l A[next];  R[t] = A[t] + V[t]
+void gae(std::span<const uint8_t> mask, std::span<const float> rewards, std::span<const float> values,
+         const Decay& decay, std::span<float> advantages, std::span<float> returns);
 
 // VAPO's length-adaptive lambda, 1 - 1/(alpha * actions), kept within 0 and 1.
 double adaptive_lambda(double alpha, int64_t actions);

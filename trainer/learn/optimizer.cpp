@@ -177,4 +177,12 @@ Status Optimizer::load(const Weights& weights, const std::string& path, const St
   return ok();
 }
 
+void Optimizer::reset() {
+  state_ = {};
+  if (first_.defined()) {
+    first_.zero_();
+    second_.zero_();
+  }
+}
+
 }  // namespace khost::trainer

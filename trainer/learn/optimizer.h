@@ -31,6 +31,8 @@ class Optimizer {
   // All ranks take part; only rank 0 writes. `weights` are those that the optimizer steps.
   Status save(const Weights& weights, const std::string& path);
   Status load(const Weights& weights, const std::string& path, const State& state);
+  // As it was before the first step.
+  void reset();
 
  private:
   void open_moments(const Weights& weights);

@@ -161,13 +161,13 @@ Result<Series> windows(Device& device, Candidate& subject) {
   return sampled ? windows(subject, looking_at(sampled->view, 1)) : sampled.failure();
 }
 
-Result<std::unique_ptr<Candidate>> started(const BlankSource& blanks, const sandbox::Plan& plan,
+Result<std::unique_ptr<Candidate>> started(const IdleSubjectSource& blanks, const sandbox::Plan& plan,
                                            const std::string& library) {
-  Result<Blank> blank = blanks();
+  Result<IdleSubject> blank = blanks();
   return blank ? Candidate::start(std::move(*blank), nullptr, plan, library) : blank.failure();
 }
 
-Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox::Plan& plan,
+Result<Series> windows(Device& device, const IdleSubjectSource& blanks, const sandbox::Plan& plan,
                        const std::string& library) {
   Result<std::unique_ptr<Candidate>> subject = started(blanks, plan, library);
   return subject ? windows(device, **subject) : subject.failure();
@@ -175,7 +175,7 @@ Result<Series> windows(Device& device, const BlankSource& blanks, const sandbox:
 
 // What a window takes beyond the time from the first block's begin to the last one's end, of a kernel that reads and
 // writes as much as the task's inputs and outputs are.
-Result<double> beyond_streaming(Device& device, const BlankSource& blanks, const sandbox::Built& built,
+Result<double> beyond_streaming(Device& device, const IdleSubjectSource& blanks, const sandbox::Built& built,
                                 const Layouts& layouts) {
   Streamed streamed;
   streamed.written = static_cast<std::int64_t>(layouts.outputs.region_bytes / 16);
@@ -221,7 +221,7 @@ Result<sandbox::Built> build_adversary(const std::string& root, const std::strin
   return sandbox::build(request);
 }
 
-Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const BlankSource& blanks) {
+Result<GpuCost> calibrate_plans(Device& device, const std::string& root, const IdleSubjectSource& blanks) {
   Result<sandbox::Built> built = build_adversary(root, device.architecture());
   if (!built) {
     return Failure{"the clock's adversary does not build: " + built.failure().message, "host"};
@@ -273,7 +273,7 @@ Result<double> calibrate_candidate(Device& device, Candidate& empty) {
   return series ? Result<double>(median(series->right)) : series.failure();
 }
 
-Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const BlankSource& blanks,
+Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const IdleSubjectSource& blanks,
                                    const Session& session, const Batch& batch, const Tolerances& tolerances) {
   const Layouts& layouts = session.layouts();
   const std::size_t outputs = layouts.outputs.tensors.size();

@@ -1,7 +1,7 @@
 // The judge's clock on a GPU, time-sliced. Everything of a call stands in queues beforehand: the subject's device waits
 // for `go`, the subject's threads are stopped, the judge's stream holds open - event A - wait for `ack` - close - event
 // B. So no code of the candidate runs on the host between open and close, and the time is B - A on the judge's events.
-// One thread at a time, which holds the right to use the device.
+// One thread at a time, which holds the device lock.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The GPU as the judge holds it: its context, one stream, memory of its own and memory that it lends. One GPU for each
-// judge, the first that it sees. Methods may be called from any thread that holds the right to use the device; a thread
+// judge, the first that it sees. Methods may be called from any thread that holds the device lock; a thread
 // calls attach() first. Sizes are bytes.
 #pragma once
 

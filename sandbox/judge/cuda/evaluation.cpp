@@ -21,9 +21,10 @@ double since(Steady::time_point begin) {
 Evaluation::~Evaluation() {
   gpu_.ahead_ -= counted_;
   if (batch_) {
-    gpu_.leave(std::move(batch_));
+    gpu_.defer_free(std::move(batch_));
   }
-  (void)gpu_.arrivals_.take(this);  // an exception can leave them, and the next evaluation may have this address
+  (void)gpu_.pending_baselines_.take(
+      this);  // an exception can leave them, and the next evaluation may have this address
 }
 
 Result<Json> Evaluation::run() {
@@ -39,7 +40,7 @@ Result<Json> Evaluation::run() {
   if (!choose_subject()) {
     return answer();
   }
-  gpu_.foresee(python_, files_.count("model_new.py") > 0);
+  gpu_.prefetch(python_, files_.count("model_new.py") > 0);
   const auto always = [] { return true; };
   const auto unopened = [this] { return task_ == nullptr; };
   const auto measured = [this] { return times_wanted(); };
@@ -47,21 +48,21 @@ Result<Json> Evaluation::run() {
   const auto absent = [this] { return !absent_.empty(); };
   const auto unsettled = [this] { return purpose_ == Purpose::verdict && decision_ && !decision_->open().empty(); };
   const auto profiled = [this] { return purpose_ == Purpose::profile && request_.value("kernels", true); };
-  Right right(gpu_);
+  DeviceGuard guard(gpu_);
   for (const Step& step : {Step{"task", Stage::task, &Evaluation::open_device, Need::nothing, always},
                            Step{"task", Stage::task, &Evaluation::open_task, Need::nothing, always},
                            Step{"task", Stage::task, &Evaluation::open_task_alone, Need::device_alone, unopened},
                            Step{"build", Stage::build, &Evaluation::build_kernels, Need::nothing, always},
                            Step{"plan", Stage::plan, &Evaluation::make_plan, Need::nothing, always},
                            Step{"sets", Stage::verify, &Evaluation::take_sets, Need::nothing, always},
-                           Step{"start", Stage::verify, &Evaluation::take_blank, Need::nothing, always},
+                           Step{"start", Stage::verify, &Evaluation::take_idle_subject, Need::nothing, always},
                            Step{"start", Stage::verify, &Evaluation::start_first, Need::lease, always},
                            Step{"verify", Stage::verify, &Evaluation::verify, Need::device, always},
-                           Step{"baselines", Stage::time, &Evaluation::bring_up_baselines, Need::nothing, unknown},
+                           Step{"baselines", Stage::time, &Evaluation::load_missing_baselines, Need::nothing, unknown},
                            Step{"time", Stage::time, &Evaluation::time, Need::device_alone, measured},
-                           Step{"baselines", Stage::time, &Evaluation::bring_up_residents, Need::nothing, absent},
+                           Step{"baselines", Stage::time, &Evaluation::load_absent_baselines, Need::nothing, absent},
                            Step{"beside", Stage::time, &Evaluation::beside, Need::device_alone, absent},
-                           Step{"start", Stage::time, &Evaluation::take_blanks, Need::nothing, unsettled},
+                           Step{"start", Stage::time, &Evaluation::take_idle_subjects, Need::nothing, unsettled},
                            Step{"start", Stage::time, &Evaluation::start_others, Need::lease, unsettled},
                            Step{"brackets", Stage::time, &Evaluation::brackets, Need::device_alone, unsettled},
                            Step{"profile", Stage::profile, &Evaluation::profile, Need::device_alone, profiled}}) {
@@ -69,7 +70,7 @@ Result<Json> Evaluation::run() {
       continue;
     }
     verdict_.enter(step.stage);
-    if (!run_step(step, right, *lease)) {
+    if (!run_step(step, guard, *lease)) {
       return answer();
     }
   }
@@ -80,30 +81,30 @@ Result<Json> Evaluation::run() {
   return answer();
 }
 
-// Verification leaves the device to others' shared work; timing needs it alone. The right to the device is kept from
-// verification to timing, so that no loaded candidate lives while another one is timed.
-bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
+// Verification tolerates starts in advance on the device; timing tolerates nothing. The device lock is kept from
+// verification to timing, so that no loaded candidate is alive while another one is timed.
+bool Evaluation::run_step(const Step& step, DeviceGuard& guard, Lease& lease) {
   const auto asked = Steady::now();
   auto held = asked;
   const bool on_device = step.need == Need::device || step.need == Need::device_alone;
   if (on_device) {
-    right.take();
+    guard.take();
   } else {
-    right.give_back();
+    guard.give_back();
     if (step.need == Need::lease && !starts_slowly()) {
-      right.claim.take();  // it is about to be timed: nobody begins a start that it would have to wait for
+      guard.claim.take();  // it is timed next: no start may begin that it would have to wait for
     } else {
-      right.claim.drop();
+      guard.claim.drop();
     }
   }
   if (step.need == Need::lease && starts_slowly()) {
-    gpu_.order_.let_pass(kPatience_s);
+    gpu_.priority_.wait_until_unclaimed(kMostWaitForTiming_s);
   }
   bool passed = false;
   if (step.need == Need::nothing) {
     passed = (this->*step.run)();
   } else {
-    const Lease::Guard guard =
+    const Lease::Guard leased =
         lease.acquire(step.need == Need::device_alone ? Lease::Mode::exclusive : Lease::Mode::shared);
     held = Steady::now();
     std::shared_lock starting(gpu_.starting_, std::defer_lock);
@@ -120,13 +121,13 @@ bool Evaluation::run_step(const Step& step, Right& right, Lease& lease) {
     }
     const bool over = step.need == Need::device_alone && step.run != &Evaluation::profile;
     if (!passed || over) {
-      (void)gpu_.arrivals_.take(this);  // what is left of them
+      (void)gpu_.pending_baselines_.take(this);  // the processes that were not used
     }
     if (!passed || over || (step.run == &Evaluation::verify && (!known_ || !times_wanted()))) {
       subject_.reset();  // no candidate lives while anything else is timed
     }
     if (!passed || step.run == &Evaluation::brackets) {
-      give_up_ahead();  // ending a process disturbs whoever is timed
+      give_up_ahead();  // later, the end of a process would disturb another evaluation's timing
     }
     if (over) {
       verdict_.evidence["exclusive_s"] = exclusive_s_ += since(held);
@@ -146,7 +147,7 @@ bool Evaluation::void_for(Stage stage, const Failure& failure) {
   return false;
 }
 
-bool Evaluation::ended_home(Stage stage) {
+bool Evaluation::killed_its_zygote(Stage stage) {
   verdict_.fail(Outcome::crash, stage, Reason::exit, "the candidate ended the process that its own are forked from");
   return false;
 }
@@ -161,8 +162,8 @@ bool Evaluation::open_device() {
   return true;
 }
 
-// What fails here may have failed because of a candidate that is verified meanwhile, or of baselines that come up:
-// it is asked again while nobody else works on the device, but for a task that says itself what is wrong with it.
+// A failure here may be due to a candidate that is being verified, or to baselines that are loading: the task is opened
+// again while no other evaluation uses the device, unless the failure is the task's own.
 bool Evaluation::open_task() {
   begin_build();
   Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>());
@@ -217,9 +218,9 @@ bool Evaluation::build_kernels() {
 
 bool Evaluation::make_plan() {
   if (python_) {
-    return take_home();
+    return take_python();
   }
-  const auto recorder = [this] { return gpu_.service_.recorders(); };
+  const auto recorder = [this] { return gpu_.service_.device_recorders(); };
   Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
   if (!plan) {
     verdict_.fail(Stage::plan, blame_plan(plan.failure()));

@@ -1,4 +1,10 @@
 // One evaluation on the GPU from files to verdict; single use, one thread.
+//   evaluation.cpp            the table of steps, and which locks each step holds
+//   evaluation_python.cpp     extensions and processes of a candidate in Python
+//   evaluation_verify.cpp     sets, processes started in advance, checked calls
+//   evaluation_baselines.cpp  baseline processes and their timing
+//   evaluation_time.cpp       the candidate's timed calls, and the decision against the baselines
+//   evaluation_profile.cpp    kernel tables for readers
 #pragma once
 
 #include <chrono>
@@ -26,7 +32,7 @@ namespace khost::judge::gpu {
 
 struct ProfilerPlace;
 
-// Whether it is the machine's fault, such as want of room: it is tried again.
+// Whether the failure is the machine's, such as a lack of GPU memory, so that a second try makes sense.
 bool passing(const Failure& why);
 
 class Evaluation {
@@ -39,23 +45,23 @@ class Evaluation {
 
  private:
   bool open_device();
-  bool open_task();        // without the right to the device
-  bool open_task_alone();  // while nobody else works on the device, when that failed
+  bool open_task();        // without the device lock
+  bool open_task_alone();  // a second try, while no other evaluation uses the device
   bool take_task(Result<std::shared_ptr<Task>> task);
-  void begin_build();  // beside the opening of a new task
+  void begin_build();  // in parallel with the opening of a new task
   bool build_kernels();
   bool make_plan();
   bool verify();
-  bool bring_up_baselines();  // those that nobody has measured, without the right to the device
+  bool load_missing_baselines();  // baselines without a measurement; without the device lock
   bool time();
-  bool bring_up_residents();  // baselines that one block did not settle, without the right to the device
-  bool beside();              // those now, and no earlier reading of theirs
+  bool load_absent_baselines();  // baselines that the cached time did not decide; without the device lock
+  bool beside();                 // times these baselines again, ignoring cached times
   bool brackets();
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool void_for(Stage stage, const Failure& failure);
-  bool ended_home(Stage stage);  // the candidate did, the Python that its own are forked from
+  bool killed_its_zygote(Stage stage);  // the candidate killed the Python process its own workers are forked from
   enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
   struct Step {
     const char* name;
@@ -64,9 +70,9 @@ class Evaluation {
     Need need;
     std::function<bool()> wanted;
   };
-  // The right to use the device, and the claim to it.
-  struct Right {
-    explicit Right(Gpu& gpu) : claim(gpu.order_), lock(gpu.mutex_, std::defer_lock) {}
+  // Holds the device lock, and the claim that gives it priority over starts in advance.
+  struct DeviceGuard {
+    explicit DeviceGuard(Gpu& gpu) : claim(gpu.priority_), lock(gpu.device_lock_, std::defer_lock) {}
     void take() {
       claim.take();
       if (!lock) {
@@ -78,53 +84,53 @@ class Evaluation {
         lock.unlock();
       }
     }
-    Precedence::Claim claim;
+    DevicePriority::Claim claim;
     std::unique_lock<std::mutex> lock;
   };
-  bool times_wanted();  // of a task that is open
-  bool run_step(const Step& step, Right& right, Lease& lease);
-  // Sets that the candidate has never met, where they can be made without the right to the device.
+  bool times_wanted();  // call once the task is open
+  bool run_step(const Step& step, DeviceGuard& guard, Lease& lease);
+  // Gets sets that the candidate has not seen, if they can be made without the device lock.
   bool take_sets();
   Result<std::shared_ptr<const Batch>> make_sets(Device& device, bool alone);
-  bool fits_often() const;  // several processes of the task take little of the device's memory
-  // Subjects whose set-up is done but for its last step, so that nothing of the candidate is loaded: without the
-  // right to the device. Those with a plan are made of blank processes, which are waited for first.
-  bool take_blank();
-  bool take_blanks();
-  Result<Blank> ready_blank(double most_s);
+  bool fits_often() const;  // several processes of the task take little GPU memory
+  // Starts subjects in advance, up to the last step of their set-up, so that nothing of the candidate is loaded yet;
+  // without the device lock. Subjects with a plan are made from idle subjects, which are waited for first.
+  bool take_idle_subject();
+  bool take_idle_subjects();
+  Result<IdleSubject> ready_idle_subject(double most_s);
   void give_up_ahead();
   bool start_first();
   bool start_others();
   void start_ahead(std::size_t count);
   bool starts_slowly() const;
-  std::unique_ptr<Candidate> fresh(Stage stage);  // one of these, or a new one
+  std::unique_ptr<Candidate> fresh(Stage stage);  // a subject started in advance, or a new one
   bool choose_subject();
   bool build_extensions();
-  bool take_home();
+  bool take_python();
   Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();
   bool check(Candidate& subject, const Window& window, std::size_t set, Stage stage);
   bool warm(Candidate& subject, Stage stage);
-  // `most` windows, or one for each timed set when it is 0.
+  // Times `most` calls, or one for each timed set when it is 0.
   bool candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most);
   bool idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most);
   std::unique_ptr<Candidate> fresh_and_warm();
   Result<std::unique_ptr<GpuBaseline>> begin_baseline(const std::string& kind, Beside beside = Beside::alone);
   Result<std::unique_ptr<GpuBaseline>> start_baseline(const std::string& kind);
   Result<double> timed_block(const std::string& kind, GpuBaseline& subject, bool fresh);
-  GpuBaseline* resident(const std::string& kind);  // null when none lives
+  GpuBaseline* resident(const std::string& kind);  // null when there is no live process
   Result<double> resident_block(const std::string& kind);
-  bool goes_without(const std::string& kind, const Failure& why);
-  Status come_up(const std::function<Result<Baselines>()>& load);
+  bool skips_baseline(const std::string& kind, const Failure& why);
+  Status load_pending(const std::function<Result<Baselines>()>& load);
   Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
   Status measure_baselines(Baselines loaded);
-  std::vector<std::string> kinds() const;    // of the baselines that the candidate is compared with
-  std::vector<std::string> missing() const;  // those that nobody has measured
+  std::vector<std::string> kinds() const;    // the baselines that the candidate is compared with
+  std::vector<std::string> missing() const;  // the baselines without a measurement
   bool all_is_known() const;
   Status prepare();
   Status calibrate();
-  // Runs a part of what is done once for a judge or a task, and writes into the evidence how long it took.
+  // Runs a preparation that is done once for a judge or a task, and records its duration in the evidence.
   template <class Work>
   auto preparing(const std::string& part, const Work& work) -> decltype(work()) {
     const auto begin = std::chrono::steady_clock::now();
@@ -133,47 +139,47 @@ class Evaluation {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
   }
-  Result<Blank> blank_at_hand();
-  Json answer() const;  // the verdict; for an agent with a text
+  Result<IdleSubject> idle_subject();
+  Json answer() const;  // the verdict; with a text for agents
   ProfileFacts profile_facts() const;
   void compare_with_cached();
   void compare_beside(const std::vector<std::string>& asked);
-  bool same_clocks() const;  // as when the candidate was timed
+  bool same_clocks() const;  // whether the device's clocks are as they were when the candidate was timed
 
   Gpu& gpu_;
   const Json& request_;
   const Purpose purpose_;
   Verdict verdict_;
   std::shared_ptr<Task> task_;
-  std::shared_ptr<const Batch> batch_;  // held: the task may give it up while this one waits for the device
+  std::shared_ptr<const Batch> batch_;  // shared, since the task may drop it while this evaluation waits
   std::map<std::string, std::string> files_;
   std::future<Result<sandbox::Built>> building_;
   sandbox::Built built_;
-  bool python_ = false;  // the candidate is a module that runs, and no plan
+  bool python_ = false;  // the candidate is a Python module, not a plan of launches
   PythonProgram program_;
-  std::unique_ptr<Zygote> home_;  // of the candidate's processes, when it is in Python
+  std::unique_ptr<Zygote> own_zygote_;  // forks the candidate's processes when it is in Python
   sandbox::Plan plan_;
-  std::string artefact_;  // hash of what is judged: the built kernels and how they are called
+  std::string artefact_;  // hash of the built kernels and their plan
   Tolerances tolerances_;
-  Device* device_ = nullptr;  // as it was in the beginning
+  Device* device_ = nullptr;  // the device this evaluation began with
   std::unique_ptr<Candidate> subject_;
-  std::deque<Blank> blanks_;
-  int counted_ = 0;  // of Gpu::ahead_
+  std::deque<IdleSubject> idle_subjects_;
+  int counted_ = 0;  // this evaluation's part of Gpu::ahead_
   std::deque<std::unique_ptr<Candidate>> ahead_;
-  std::size_t blocks_ = 0;  // of the candidate; each begins with another set
-  bool known_ = false;      // what is measured once for a judge and for a task was there when it was verified
-  std::unique_lock<std::mutex> measuring_;  // the task's, while baselines come up that nobody has measured
-  std::unique_lock<Places> place_;          // among all whose baselines come up
-  std::vector<double> samples_;             // seconds of the candidate's timed calls
-  std::optional<Decision> decision_;        // what these say against the baselines
-  std::vector<std::string> absent_;         // open baselines of it that have no process
+  std::size_t blocks_ = 0;                  // timed blocks of the candidate; each begins with another set
+  bool known_ = false;                      // whether all one-time measurements existed when it was verified
+  std::unique_lock<std::mutex> measuring_;  // Task::measuring, while missing baselines load
+  std::unique_lock<Semaphore> loading_slot_;
+  std::vector<double> samples_;       // seconds of the candidate's timed calls
+  std::optional<Decision> decision_;  // compares samples_ with the baselines
+  std::vector<std::string> absent_;   // undecided baselines that have no running process
   double exclusive_s_ = 0;
-  double longest_call_s_ = 0;     // of the verification, by the host's clock
-  std::vector<double> openings_;  // what each opening took longer than with nobody on the device
+  double longest_call_s_ = 0;     // during verification, by the host's clock
+  std::vector<double> openings_;  // each opening's time beyond that on an idle device
   int busy_openings_ = 0, windows_ = 0;
-  bool too_busy_ = false;             // the last block of the candidate
-  std::vector<Mismatch> mismatches_;  // of the first wrong set
-  Json kernels_;                      // of a profile, for readers
+  bool too_busy_ = false;             // whether too many openings of the last block were busy
+  std::vector<Mismatch> mismatches_;  // the first wrong set's
+  Json kernels_;                      // a profile's table, for readers
   std::string kernels_text_;
 };
 

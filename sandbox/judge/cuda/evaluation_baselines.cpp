@@ -1,4 +1,4 @@
-// Processes of a task's baselines: how they come up, and how long their calls take.
+// The processes of a task's baselines: how they are started, and how long their calls take.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -45,7 +45,7 @@ std::vector<std::string> Evaluation::missing() const {
   return result;
 }
 
-// A process of a baseline that comes up.
+// Starts a baseline process, which loads in the background.
 Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind, Beside beside) {
   Result<Zygote*> python = gpu_.zygote();
   return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind, beside)
@@ -62,7 +62,7 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
   return ready ? std::move(begun) : Result<std::unique_ptr<GpuBaseline>>(ready.failure());
 }
 
-// The median of a block of calls. `fresh`: of a process that made none yet; it gets more of them, and a longer warm-up.
+// The median of a block of calls. `fresh`: the process has made no call yet; it makes more of them, and a longer warm-up.
 Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
@@ -101,13 +101,13 @@ GpuBaseline* Evaluation::resident(const std::string& kind) {
   return kept.get();
 }
 
-// Of the process that is kept for it, or of a new one.
+// Times a block in the resident process of this kind, or in a new one.
 Result<double> Evaluation::resident_block(const std::string& kind) {
   const bool fresh = resident(kind) == nullptr;
   std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
   if (fresh) {
     Result<std::unique_ptr<GpuBaseline>> started = start_baseline(kind);
-    if (!started && started.failure().code == "limit" && !(ahead_.empty() && blanks_.empty())) {
+    if (!started && started.failure().code == "limit" && !(ahead_.empty() && idle_subjects_.empty())) {
       give_up_ahead();  // the candidate's own, before others'
       started = start_baseline(kind);
     }
@@ -129,58 +129,59 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
   return block;
 }
 
-// Whether a verdict does without a baseline that cannot be had now. It waits for better times, but not for ever.
-bool Evaluation::goes_without(const std::string& kind, const Failure& why) {
+// Whether a verdict is given without a baseline that cannot be started now. A few later verdicts try again.
+bool Evaluation::skips_baseline(const std::string& kind, const Failure& why) {
   verdict_.evidence[kind + "_missed"] = why.message;
   return !passing(why) || ++task_->missed[kind] >= kMostMisses;
 }
 
-// Seconds that nobody should have to wait for: contexts, models and what the compiler builds. Where it fails,
-// time() does it again, alone, and says what is wrong. Nothing where the task is large.
-bool Evaluation::bring_up_baselines() {
+// Contexts, models and the compiler's output take seconds for which no other evaluation should wait. When this fails,
+// time() tries again with the device locked and reports the error. A large task is left to time().
+bool Evaluation::load_missing_baselines() {
   if (!fits_often()) {
     return true;
   }
   measuring_ = std::unique_lock(task_->measuring);
   const std::vector<std::string> wanted = missing();
-  if (wanted.empty()) {  // by now others of the task have measured them
+  if (wanted.empty()) {  // another evaluation of the task has measured them meanwhile
     measuring_ = {};
     return true;
   }
-  (void)come_up([&] {
+  (void)load_pending([&] {
     return preparing("baselines load", [&] { return load_baselines(wanted, kBaselineProcesses, Beside::build); });
   });
   return true;
 }
 
-// What was chosen lies in the compiler's cache. Where it fails, brackets start them in their turn.
-bool Evaluation::bring_up_residents() {
+// The compiler's choices are in its cache by now. When this fails, brackets() starts the processes itself.
+bool Evaluation::load_absent_baselines() {
   if (!fits_often()) {
     absent_.clear();
     return true;
   }
-  if (!come_up([&] { return load_baselines(absent_, 1, Beside::load); })) {
-    place_ = {};
+  if (!load_pending([&] { return load_baselines(absent_, 1, Beside::load); })) {
+    loading_slot_ = {};
     absent_.clear();
   }
   return true;
 }
 
-// They are measured by who has the right to the device, or ended by who needs the room.
-Status Evaluation::come_up(const std::function<Result<Baselines>()>& load) {
-  place_ = std::unique_lock(gpu_.coming_up_);
+// Loads baseline processes in the background. They are timed later under the device lock, unless another evaluation
+// ends them first to free memory.
+Status Evaluation::load_pending(const std::function<Result<Baselines>()>& load) {
+  loading_slot_ = std::unique_lock(gpu_.loading_slots_);
   return gpu_.untimed([&](Device& device) -> Status {
     Result<Baselines> up = &device == device_ ? load() : lost();
     if (!up) {
       return up.failure();
     }
-    gpu_.arrivals_.put(this, std::move(*up));
+    gpu_.pending_baselines_.put(this, std::move(*up));
     return ok();
   });
 }
 
-// Processes that come up side by side, so many of each kind. `compiler`: what the first one that compiles does.
-// A kind of which one fails is left out.
+// Loads `processes` of each kind in parallel. `compiler`: what the first process that compiles does. A kind is left out
+// when one of its processes fails.
 Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
                                              Beside compiler) {
   Baselines up;
@@ -206,9 +207,8 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
   return up;
 }
 
-// By three processes, those that are loaded or else one after the other. One alone uses the device at a time, since a
-// compiler, or a library, chooses by measuring. The first one that compiles is not timed: those that load its cache
-// are.
+// Times three processes, loaded ones or new ones in turn. Only one uses the device at a time, since a compiler or a
+// library may choose by measuring. The first process that compiles is not timed; those that load its cache are.
 Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
   const bool stay = !loaded.empty();
   Baselines::mapped_type over;
@@ -216,7 +216,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
   for (std::size_t i = 0; i < kBaselineProcesses; i++) {
     Result<std::unique_ptr<GpuBaseline>> one =
         stay ? Result<std::unique_ptr<GpuBaseline>>(std::move(loaded[i])) : start_baseline(kind);
-    const bool compiles = kind == "compile" && i == 0;  // it did, when it was loaded beside others
+    const bool compiles = kind == "compile" && i == 0;  // a loaded one has compiled already
     const Status ready = !one ? Status(one.failure()) : stay && !compiles ? (*one)->ready(kCompileTimeout_s) : ok();
     if (!ready) {
       return ready;
@@ -231,7 +231,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
     if (i + 1 == kBaselineProcesses) {
       task_->residents[kind] = std::move(*one);
     } else if (stay) {
-      over.push_back(std::move(*one));  // its end would disturb the next one
+      over.push_back(std::move(*one));  // its end would disturb the next timing
     }
   }
   for (const auto& one : over) {
@@ -242,8 +242,8 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
   return ok();
 }
 
-// Those that nobody has measured. A failure when one cannot be had now: a verdict without it would tell a candidate
-// that it is faster than nothing.
+// Times the missing baselines. Fails when one cannot be started now, since a verdict without any baseline would say
+// that the candidate is faster than nothing.
 Status Evaluation::measure_baselines(Baselines loaded) {
   for (const std::string& kind : missing()) {
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });
@@ -254,7 +254,7 @@ Status Evaluation::measure_baselines(Baselines loaded) {
       }
       measured = preparing(kind, [&] { return measure_baseline(kind, {}); });
     }
-    if (!measured && !goes_without(kind, measured.failure())) {
+    if (!measured && !skips_baseline(kind, measured.failure())) {
       return measured;
     }
     if (!measured) {

@@ -17,7 +17,7 @@ constexpr const char* kWorkspace = "cuda_extension";  // also the key of its lib
 // What the candidate's file asked for in a jail without a GPU. Its process is the candidate's, so nothing but text is
 // taken from it.
 Result<Json> recorded(Service& service, const Json& request) {
-  Result<Zygote*> zygote = service.recorders();
+  Result<Zygote*> zygote = service.device_recorders();
   Result<Child> child = zygote ? (*zygote)->spawn() : zygote.failure();
   if (!child) {
     return child.failure();
@@ -107,7 +107,9 @@ bool Evaluation::build_extensions() {
   }
   program_.source = files_.at(kFile);
   program_.init = task_->session->init();
-  Result<Json> asked = recorded(gpu_.service_, {{"source", program_.source}, {"init", program_.init}});
+  Result<Json> asked = recorded(
+      gpu_.service_,
+      {{"source", program_.source}, {"init", program_.init}, {"inputs", task_->session->layouts().inputs.to_json()}});
   if (!asked) {
     verdict_.fail(Stage::build, blame_build(asked.failure()));
     return false;
@@ -158,29 +160,29 @@ bool Evaluation::build_extensions() {
   return true;
 }
 
-// A Python of its own, which has imported torch and nothing else.
-bool Evaluation::take_home() {
-  Result<std::unique_ptr<Zygote>> home = gpu_.homes_.take(view_of(*device_));
-  if (!home) {
-    return void_for(Stage::plan, home.failure());
+// Takes a Python process that serves this candidate alone and has imported torch and nothing else.
+bool Evaluation::take_python() {
+  Result<std::unique_ptr<Zygote>> python = gpu_.pythons_.take(view_of(*device_));
+  if (!python) {
+    return void_for(Stage::plan, python.failure());
   }
-  home_ = std::move(*home);
+  own_zygote_ = std::move(*python);
   return true;
 }
 
 Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
-    const bool ahead = profiling == nullptr && !blanks_.empty();
-    Result<Blank> blank = ahead                  ? Result<Blank>(std::move(blanks_.front()))
-                          : profiling == nullptr ? blank_at_hand()
-                                                 : Blank::open(*device_, profiling);
+    const bool ahead = profiling == nullptr && !idle_subjects_.empty();
+    Result<IdleSubject> blank = ahead                  ? Result<IdleSubject>(std::move(idle_subjects_.front()))
+                                : profiling == nullptr ? idle_subject()
+                                                       : IdleSubject::open(*device_, profiling);
     if (ahead) {
-      blanks_.pop_front();
+      idle_subjects_.pop_front();
     }
     return blank ? Candidate::start(std::move(*blank), task_->session.get(), plan_, built_.path) : blank.failure();
   }
   Result<std::unique_ptr<PythonCandidate>> started =
-      PythonCandidate::start(*device_, task_->session.get(), *home_, program_, profiling);
+      PythonCandidate::start(*device_, task_->session.get(), *own_zygote_, program_, profiling);
   if (!started) {
     return started.failure();
   }
@@ -192,7 +194,7 @@ Status Evaluation::calibrate_python() {
   if (!python_ || gpu_.cost_.candidate_s > 0) {
     return ok();
   }
-  Result<std::unique_ptr<PythonCandidate>> empty = PythonCandidate::start(*device_, nullptr, *home_, {});
+  Result<std::unique_ptr<PythonCandidate>> empty = PythonCandidate::start(*device_, nullptr, *own_zygote_, {});
   if (!empty) {
     return empty.failure();
   }

@@ -1,4 +1,4 @@
-// Windows of the candidate, and what they decide beside the baselines'.
+// The candidate's timed calls, and the decision against the baselines.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* kClocks[] = {"sm_mhz", "memory_mhz"};
 constexpr double kSameClock = 0.005;
-// How much longer than alone an opening may take before somebody is resident. A subject whose second stream waits for
+// How much longer than on an idle device an opening may take before another kernel must be resident. A subject whose second stream waits for
 // its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
 // 4.
 constexpr double kResident_s = 2.2e-3;
-// Of so many openings one may be busy; a device that others use as well has such a one now and then.
+// One opening of so many may be busy, because a device that others use as well is busy now and then.
 constexpr int kOneBusyOf = 10;
 
 }  // namespace
@@ -64,8 +64,8 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   return true;
 }
 
-// A block of a candidate that leaves the device between its calls. What others did to the device does not come again:
-// one that is busy too often twice, in two processes, is not excused.
+// Times a block whose openings find the device idle. Disturbance by others does not repeat: a candidate that is busy too
+// often in two processes is not excused.
 bool Evaluation::idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most) {
   for (const bool first : {true, false}) {
     samples.clear();
@@ -87,17 +87,17 @@ std::unique_ptr<Candidate> Evaluation::fresh_and_warm() {
   return subject && warm(*subject, Stage::time) ? std::move(subject) : nullptr;
 }
 
-// One that stands ready, or a new one: for whoever has the device alone.
-Result<Blank> Evaluation::blank_at_hand() {
-  Result<Blank> ready = ready_blank(0);
-  return ready ? std::move(ready) : Blank::open(*device_);
+// An idle subject from the pool, or a new one. The caller holds the device lock.
+Result<IdleSubject> Evaluation::idle_subject() {
+  Result<IdleSubject> ready = ready_idle_subject(0);
+  return ready ? std::move(ready) : IdleSubject::open(*device_);
 }
 
 Status Evaluation::calibrate() {
   if (gpu_.cost_.known) {
     return ok();
   }
-  Result<GpuCost> cost = calibrate_plans(*device_, gpu_.place_.root, [this] { return blank_at_hand(); });
+  Result<GpuCost> cost = calibrate_plans(*device_, gpu_.place_.root, [this] { return idle_subject(); });
   if (!cost) {
     return cost.failure();
   }
@@ -113,7 +113,7 @@ Status Evaluation::calibrate() {
   return ok();
 }
 
-// What one block of the candidate says against the cached readings.
+// Compares one block of the candidate with the cached times of the baselines.
 void Evaluation::compare_with_cached() {
   const Session& session = *task_->session;
   decision_.emplace(Decision::Rules{true}, gpu_.cost_.slack_s);
@@ -142,15 +142,15 @@ void Evaluation::compare_beside(const std::vector<std::string>& asked) {
 }
 
 bool Evaluation::beside() {
-  for (auto& [kind, loaded] : gpu_.arrivals_.take(this)) {
+  for (auto& [kind, loaded] : gpu_.pending_baselines_.take(this)) {
     if (resident(kind) != nullptr || loaded.empty()) {
-      continue;  // somebody else's came first
+      continue;  // another evaluation has started one meanwhile
     }
     if (loaded.front()->ready(kBaselineReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
-      task_->residents[kind] = std::move(loaded.front());  // or else brackets say what is wrong with it
+      task_->residents[kind] = std::move(loaded.front());  // otherwise brackets() reports its error
     }
   }
-  place_ = {};
+  loading_slot_ = {};
   if (same_clocks()) {  // seconds have gone by
     compare_beside(absent_);
   }
@@ -172,7 +172,7 @@ bool Evaluation::brackets() {
     const Result<double> block = resident_block(kind);
     if (block) {
       ((*decision_).*feed)(kind, *block);
-    } else if (goes_without(kind, block.failure())) {
+    } else if (skips_baseline(kind, block.failure())) {
       decision_->lost(kind, block.failure().message);
     } else {
       return void_for(Stage::time, block.failure());
@@ -203,9 +203,9 @@ bool Evaluation::all_is_known() const {
   return gpu_.cost_.known && (!python_ || gpu_.cost_.candidate_s > 0) && task_->idle_open_s > 0 && missing().empty();
 }
 
-// What is measured once for a judge, and once for a task.
+// Makes the measurements that are made once for a judge and once for a task.
 Status Evaluation::prepare() {
-  Baselines loaded = gpu_.arrivals_.take(this);  // who needs the room could end them
+  Baselines loaded = gpu_.pending_baselines_.take(this);  // empty if another evaluation ended them
   const Session& session = *task_->session;
   const Result<double> idle = preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
   if (!idle) {
@@ -218,7 +218,7 @@ Status Evaluation::prepare() {
     return calibrated;
   }
   if (task_->idle_open_s == 0) {
-    const auto blanks = [this] { return blank_at_hand(); };
+    const auto blanks = [this] { return idle_subject(); };
     const auto measure = [&] {
       return measure_task_cost(*device_, gpu_.place_.root, blanks, session, *batch_, tolerances_);
     };
@@ -243,11 +243,12 @@ bool Evaluation::time() {
   if (!all_is_known()) {
     subject_.reset();
     if (Status status = prepare(); !status) {
-      return home_ && !home_->alive() ? ended_home(Stage::time) : void_for(Stage::time, status.failure());
+      return own_zygote_ && !own_zygote_->alive() ? killed_its_zygote(Stage::time)
+                                                  : void_for(Stage::time, status.failure());
     }
   }
   measuring_ = {};
-  place_ = {};
+  loading_slot_ = {};
   if (!subject_) {
     subject_ = fresh_and_warm();
   }

@@ -1,4 +1,4 @@
-// Calls on sets at once, and what is wrong with what they returned.
+// Checked calls: sets, subjects, and what is wrong with the outputs.
 #include <algorithm>
 #include <utility>
 
@@ -10,9 +10,9 @@
 namespace khost::judge::gpu {
 namespace {
 
-constexpr std::size_t kStartedAhead = 4;  // brackets that equal programs take
-constexpr int kMostAhead = 16;            // of all candidates
-constexpr std::size_t kShareAhead = 64;   // a subject's memory must be less than this part of the device's
+constexpr std::size_t kStartedAhead = 4;  // as many brackets as equal programs take
+constexpr int kMostAhead = 16;            // over all candidates
+constexpr std::size_t kShareAhead = 64;   // a subject takes less than this part of the GPU memory
 
 }  // namespace
 
@@ -22,8 +22,8 @@ bool Evaluation::fits_often() const {
          device_->bytes() / kShareAhead;
 }
 
-// Those of large tasks are made when no other candidate is judged: each evaluation holds its own until it ends. So is
-// what could not be made here, perhaps because of a candidate that is verified meanwhile.
+// Sets of large tasks are made later, under the device lock, since each evaluation holds its sets until it ends. So are
+// sets that could not be made here, perhaps because a candidate that is being verified holds the memory.
 bool Evaluation::take_sets() {
   artefact_ = sha256_hex(built_.hash + plan_.to_json().dump());
   Session& session = *task_->session;
@@ -47,48 +47,48 @@ Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device, bool 
   });
 }
 
-// One whose process lives and has its context on the device of now.
-Result<Blank> Evaluation::ready_blank(double most_s) {
+// An idle subject whose process is alive and has its context on the current device.
+Result<IdleSubject> Evaluation::ready_idle_subject(double most_s) {
   while (true) {
-    if (gpu_.current_ != device_) {  // then none of them is this one's, however many come
+    if (gpu_.current_ != device_) {  // every idle subject to come belongs to the new device
       return lost();
     }
-    Result<Blank> blank = gpu_.blanks_.take(most_s);
+    Result<IdleSubject> blank = gpu_.idle_subjects_.take(most_s);
     if (!blank || (blank->device == device_ && !blank->jail->poll())) {
       return blank;
     }
   }
 }
 
-// What cannot be had is started when its turn has come, and what is wrong is said then.
-bool Evaluation::take_blank() {
+// When none can be had, verify() or brackets() starts one and reports the error.
+bool Evaluation::take_idle_subject() {
   if (!python_) {
-    if (Result<Blank> blank = ready_blank(kPatience_s)) {
-      blanks_.push_back(std::move(*blank));
+    if (Result<IdleSubject> blank = ready_idle_subject(kMostWaitForTiming_s)) {
+      idle_subjects_.push_back(std::move(*blank));
     }
   }
   return true;
 }
 
-bool Evaluation::take_blanks() {
-  for (std::size_t before = 0; blanks_.size() == before && before < kStartedAhead; before++) {
+bool Evaluation::take_idle_subjects() {
+  for (std::size_t before = 0; idle_subjects_.size() == before && before < kStartedAhead; before++) {
     if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
       gpu_.ahead_--;
       break;
     }
     counted_++;
-    take_blank();
+    take_idle_subject();
   }
   return true;
 }
 
 void Evaluation::give_up_ahead() {
   ahead_.clear();
-  blanks_.clear();
+  idle_subjects_.clear();
   gpu_.ahead_ -= std::exchange(counted_, 0);
 }
 
-// Handles and a Python take tenths of a second; the rest takes hundredths.
+// Library handles and Python take tenths of a second; everything else takes hundredths.
 bool Evaluation::starts_slowly() const {
   return python_ || plan_.wants_handles();
 }
@@ -98,14 +98,14 @@ bool Evaluation::start_first() {
   return true;
 }
 
-// Processes of one candidate in Python are not apart from each other: there none is started while another one lives.
+// Processes of one candidate in Python are not isolated from each other, so none is started while another one lives.
 bool Evaluation::start_others() {
-  start_ahead(blanks_.size());
+  start_ahead(idle_subjects_.size());
   return true;
 }
 
-// What cannot be started now - another candidate may hold all of the device's memory - is started when its turn has
-// come, and what is wrong is said then.
+// A start can fail here because another candidate holds all of the GPU memory; then verify() or brackets() starts the
+// process and reports the error.
 void Evaluation::start_ahead(std::size_t count) {
   if (!fits_often()) {
     return;
@@ -132,15 +132,15 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
   if (waiting) {
     ahead_.pop_front();
   }
-  if (!subject && python_ && subject.failure().code == "gone") {  // its jail is nobody else's
-    ended_home(stage);
+  if (!subject && python_ && subject.failure().code == "gone") {  // its jail serves this candidate alone
+    killed_its_zygote(stage);
     return nullptr;
   }
   if (!subject) {
     void_for(stage, subject.failure());
     return nullptr;
   }
-  if (!waiting) {  // the step in which nothing of the candidate runs: what fails in it is ours
+  if (!waiting) {  // nothing of the candidate runs in this step, so its failure is the judge's
     const Window ours = (*subject)->prepared(kSetUpTimeout_s);
     if (ours.end != Window::End::done || ours.status != 0) {
       void_for(stage, {ours.message.empty() ? "the subject did not start" : ours.message, "device"});
@@ -236,7 +236,7 @@ bool Evaluation::verify() {
   return true;
 }
 
-// The first calls of a process load its kernels, which would wait for a stream that waits for us.
+// The first calls of a process load its kernels, which would block behind a stream that waits for the judge.
 bool Evaluation::warm(Candidate& subject, Stage stage) {
   for (std::size_t i = 0; i < kWarmUps; i++) {
     if (!check(subject, subject.direct(*batch_, i, kCallTimeout_s), i, stage)) {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "sandbox/judge/aside.h"
+#include "sandbox/judge/background.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/service.h"
@@ -10,12 +10,12 @@
 namespace khost::judge::gpu {
 namespace {
 
-// The sets of one task.
+// The most bytes that the sets of one task may take.
 std::size_t set_budget(std::size_t device_bytes) {
   return device_bytes / 4;
 }
 
-// The reference's process writes a set; it ends before a candidate meets it, and nobody else ever has the descriptor.
+// The reference's process writes a set and ends before a candidate sees it; no other process ever gets the descriptor.
 Result<SetMemory> lend_set(std::size_t bytes) {
   Result<Lent> lent = Lent::make(bytes);
   if (!lent) {
@@ -31,26 +31,26 @@ Result<SetMemory> lend_set(std::size_t bytes) {
 
 }  // namespace
 
-void Gpu::foresee(bool python, bool records) {
+void Gpu::prefetch(bool python, bool records) {
   if (current_ == nullptr && !view()) {
-    return;  // who needs the device says why there is none
+    return;  // the evaluation that needs the device reports the error
   }
   Device* const device = current_;
   if (device == nullptr) {
     return;  // it was lost just now
   }
   if (records) {
-    std::call_once(recorder_, [this] { aside([this] { (void)service_.recorders(); }); });
+    std::call_once(recorder_, [this] { run_in_background([this] { (void)service_.device_recorders(); }); });
   }
   if (python) {
-    homes_.begin(view_of(*device));
+    pythons_.begin(view_of(*device));
   }
   std::call_once(adversary_, [this, device] {
-    aside([root = place_.root, architecture = device->architecture()] {
+    run_in_background([root = place_.root, architecture = device->architecture()] {
       (void)build_adversary(root, architecture);  // found again by its content
     });
   });
-  blanks_.begin();
+  idle_subjects_.begin();
 }
 
 Result<Device*> Gpu::attached() {
@@ -66,7 +66,7 @@ Gpu::~Gpu() {
   if (device_) {
     (void)device_->attach();
   }
-  arrivals_.end_all();
+  pending_baselines_.end_all();
   tasks_.clear();
 }
 
@@ -92,7 +92,7 @@ Status Gpu::open() {
 }
 
 Result<GpuSeen> Gpu::view() {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(device_lock_);
   Result<Lease> lease = Lease::open(lease_path_);
   if (!lease) {
     return lease.failure();
@@ -128,7 +128,7 @@ Result<Zygote*> Gpu::zygote() {
       return device.failure();
     }
     const GpuView view = view_of(**device);
-    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", false, &view);
+    Result<std::unique_ptr<Zygote>> started = Zygote::start(place_, "reference-cuda", Serves::tasks, &view);
     if (!started) {
       return started.failure();
     }
@@ -160,21 +160,21 @@ Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
 void Gpu::give_up_others(const std::shared_ptr<Task>& used) {
   tasks_.make_room(used, 0);
   tasks_.retire_residents(used, 0);
-  arrivals_.end_all();
+  pending_baselines_.end_all();
 }
 
-void Gpu::leave(std::shared_ptr<const Batch> batch) {
-  std::vector<std::shared_ptr<const Batch>> over;  // given back when nobody waits for the lock
-  const std::scoped_lock lock(left_mutex_);
+void Gpu::defer_free(std::shared_ptr<const Batch> batch) {
+  std::vector<std::shared_ptr<const Batch>> over;  // freed after the lock is released
+  const std::scoped_lock lock(deferred_mutex_);
   if (batch) {
-    left_.push_back(std::move(batch));
+    deferred_.push_back(std::move(batch));
   } else {
-    over.swap(left_);
+    over.swap(deferred_);
   }
 }
 
-// A verdict that failed for a reason of ours, or for want of memory that another one's sets may have had, is tried once
-// more; what remains says why the first try failed.
+// A verdict that failed through the judge, or for lack of memory that another evaluation's sets may have held, is tried
+// once more; the second verdict says why the first try failed.
 Result<Json> Gpu::evaluate(const Json& request) {
   const std::string kind = request.value("kind", "evaluate");
   if (kind != "evaluate") {

@@ -1,5 +1,11 @@
-// What the jobs for the CUDA target share: the device, the zygote with the device in it, tasks and the costs of the
-// clock. Jobs build and plan side by side; one at a time uses the device. Any thread.
+// What all evaluations on the CUDA target share: the device, the zygote that can use it, tasks, process pools and the
+// costs of the clock. Evaluations build and plan in parallel; one at a time uses the device. Any thread.
+//
+// Lock order, outermost first; a thread never waits for one on the left while it holds one on the right:
+//   Task::measuring, loading_slots_, Tasks::opening_ | device_lock_, lease (file), starting_ | zygote_mutex_ | leaves
+// A thread that holds device_lock_ never takes Tasks::opening_ (it calls Tasks::get_now). Leaves are the mutexes inside
+// Tasks, PendingBaselines, Pool and DevicePriority, and deferred_mutex_: no other lock is taken under them. A claim on
+// priority_ is a count and not a lock; it is made before device_lock_ is waited for.
 #pragma once
 
 #include <atomic>
@@ -12,14 +18,14 @@
 #include <vector>
 
 #include "host/base/lease.h"
-#include "sandbox/judge/cuda/arrivals.h"
-#include "sandbox/judge/cuda/blank.h"
+#include "sandbox/judge/cuda/pending_baselines.h"
+#include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/cuda/device.h"
-#include "sandbox/judge/cuda/homes.h"
-#include "sandbox/judge/cuda/precedence.h"
+#include "sandbox/judge/cuda/python_pool.h"
+#include "sandbox/judge/cuda/device_priority.h"
 #include "sandbox/judge/cuda/tasks.h"
 #include "sandbox/judge/gpu_target.h"
-#include "sandbox/judge/stock.h"
+#include "sandbox/judge/pool.h"
 #include "sandbox/judge/zygote.h"
 #include "sandbox/profiler/profile.h"
 
@@ -29,31 +35,31 @@ class Service;
 
 namespace khost::judge::gpu {
 
-// What a window costs by itself, measured with subjects that launch nothing, and what an adversary gains.
+// What an empty window costs, measured with subjects that launch nothing, and how much an adversary can gain.
 struct GpuCost {
   bool known = false;
   double plan_s = 0, python_s = 0;
-  double candidate_s = 0;  // of a candidate in Python; 0: not measured yet
-  double spread_s = 0;     // of the empty windows, 10th to 90th percentile
+  double candidate_s = 0;  // an empty candidate in Python; 0: not measured yet
+  double spread_s = 0;     // spread of empty windows, 10th to 90th percentile
   double slack_s = 0;
   double bandwidth = 0;  // bytes a second of a large copy
-  Json evidence;         // of the calibration
+  Json evidence;         // the calibration's figures
 };
 
 GpuView view_of(const Device& device);
 
-// What is said to who began with a device that is no longer there.
+// The failure of an evaluation whose device was reset after it began.
 inline Failure lost() {
   return {"the GPU was lost under another candidate", "device"};
 }
 
-// A third of the device is for sets, a third for baselines that stay, and what is left for who is judged.
+// A third of the GPU memory is for sets, a third for resident baselines, and the rest for the candidate.
 inline constexpr std::size_t kShareKept = 3;
-inline constexpr std::size_t kShareOfSets =
-    32;                                    // all sets of a task that are made beside others' take less of the device
-inline constexpr int kMostComingUp = 3;    // tasks whose baselines come up side by side, six processes each
-inline constexpr double kPatience_s = 20;  // of who starts subjects, for those that are timed
-inline constexpr std::size_t kReadyBlanks = 4, kBlankMakers = 6;  // each takes half a gigabyte of the device
+// A task's sets are made while other evaluations run only if they take less than this part of the GPU memory.
+inline constexpr std::size_t kShareOfSets = 32;
+inline constexpr int kMostLoading = 3;              // tasks that load baselines in parallel, six processes each
+inline constexpr double kMostWaitForTiming_s = 20;  // how long a start waits for timing to finish
+inline constexpr std::size_t kReadyIdleSubjects = 4, kIdleSubjectMakers = 6;  // half a gigabyte of GPU memory each
 
 class Gpu : public GpuTarget {
  public:
@@ -61,9 +67,9 @@ class Gpu : public GpuTarget {
       : service_(service),
         place_(std::move(place)),
         lease_path_(std::move(lease_path)),
-        homes_(*new Homes(place_)),
-        blanks_("a process with a context on the GPU", kReadyBlanks, kBlankMakers,
-                [this] { return untimed([](Device& device) { return Blank::open(device); }); }) {}
+        pythons_(*new PythonPool(place_)),
+        idle_subjects_("a process with a context on the GPU", kReadyIdleSubjects, kIdleSubjectMakers,
+                       [this] { return untimed([](Device& device) { return IdleSubject::open(device); }); }) {}
   ~Gpu() override;
 
   Result<Json> evaluate(const Json& request) override;
@@ -71,61 +77,63 @@ class Gpu : public GpuTarget {
 
  private:
   friend class Evaluation;
-  Status open();  // under mutex_
-  // The device as it is now, opened when nobody did or when it was lost.
+  Status open();  // under device_lock_
+  // The current device, opened if it is not open yet or was lost.
   Result<Device*> device();
-  // Work on the device for later - a context, sets - of who has no right to it: done while nobody is timed or about to
-  // be, beside other such work. `work` takes the device and gives a Result or a Status.
+  // Runs preparatory work on the device (a context, sets) without the device lock: while nothing is being timed or about
+  // to be, in parallel with other such work. `work` takes the device and returns a Result or a Status.
   template <class Work>
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()
   Result<Zygote*> zygote();
-  // Opened without the right to the device when it is new: it fails for a task that is large, and where a candidate
-  // that is verified meanwhile is in the way. Alone: for who has the right.
+  // task() opens a new task without the device lock; it fails for a large task, and when a candidate that is being
+  // verified has taken the memory. task_alone() is for callers that hold the device lock.
   Result<std::shared_ptr<Task>> task(const std::string& source);
   Result<std::shared_ptr<Task>> task_alone(const std::string& source);
   Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, bool alone);
-  // Takes sets that an evaluation leaves behind: giving memory back disturbs whoever is timed.
-  void leave(std::shared_ptr<const Batch> batch);
-  // What `make` makes takes sets: others' are given up for them. `used`: the task that they are for, null for a new
-  // one. `alone`: for who has the right to the device; then others' baselines are given up too, and at last the oracle.
+  // Keeps the sets of a finished evaluation until they can be freed without disturbing a timing; null frees what was
+  // kept.
+  void defer_free(std::shared_ptr<const Batch> batch);
+  // Calls `make`, which allocates sets, after freeing other tasks' sets to make room. `used` is the task that they are
+  // for, null for a new one. With `alone` the caller holds the device lock; then other tasks' baselines are ended as
+  // well, and as a last resort the oracle is left out.
   template <class Make>
   auto with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
       -> decltype(make(Oracle::needed));
-  // Gives up all sets and baselines but this task's own that stay. For who has the right to the device.
+  // Frees the sets and ends the baseline processes of all other tasks. The caller holds the device lock.
   void give_up_others(const std::shared_ptr<Task>& used);
-  // Begins at once, side by side, what the first verdicts will need one after the other and what takes seconds each.
-  // Waits for nothing but the device.
-  void foresee(bool python, bool records);
+  // Starts in parallel, in the background, what the first verdicts would otherwise wait for one after the other, each
+  // for seconds. Blocks only until the device is open.
+  void prefetch(bool python, bool records);
 
   Service& service_;
   PythonPlace place_;
   std::string lease_path_;
-  std::mutex mutex_;  // the right to use the device
-  Precedence order_;
+  std::mutex device_lock_;  // held by the evaluation that verifies or times
+  DevicePriority priority_;
   std::unique_ptr<Device> device_;
-  std::atomic<Device*> current_{nullptr};      // for those who start subjects ahead, without the right to it
-  std::shared_mutex starting_;                 // shared by them, after the lease; alone to reset a lost device
-  std::atomic<int> ahead_{0};                  // contexts that wait for brackets
-  std::vector<std::unique_ptr<Device>> lost_;  // somebody may still look at them
+  std::atomic<Device*> current_{nullptr};      // read without device_lock_, by starts in advance
+  std::shared_mutex starting_;                 // shared by starts in advance; exclusive to reset a lost device
+  std::atomic<int> ahead_{0};                  // contexts started in advance for brackets
+  std::vector<std::unique_ptr<Device>> lost_;  // an evaluation may still hold a pointer to one
   std::mutex zygote_mutex_;
   std::unique_ptr<Zygote> zygote_;
-  std::vector<std::unique_ptr<Zygote>> dead_;  // a job may still hold one
+  std::vector<std::unique_ptr<Zygote>> dead_;  // an evaluation may still hold a pointer to one
   Tasks tasks_;
-  Places coming_up_{kMostComingUp};
-  Arrivals arrivals_;
-  std::mutex left_mutex_;
-  std::vector<std::shared_ptr<const Batch>> left_;
+  Semaphore loading_slots_{kMostLoading};
+  PendingBaselines pending_baselines_;
+  std::mutex deferred_mutex_;
+  std::vector<std::shared_ptr<const Batch>> deferred_;
   GpuCost cost_;
-  std::optional<profiler::Ceilings> ceilings_;  // once a profile asked for them
+  std::optional<profiler::Ceilings> ceilings_;  // measured when a profile first asks for them
   std::once_flag recorder_, adversary_;
-  Homes& homes_;         // never given up: an import cannot be broken off
-  Stock<Blank> blanks_;  // the last member: its threads use the others
+  PythonPool& pythons_;              // never destroyed: an import cannot be interrupted
+  Pool<IdleSubject> idle_subjects_;  // the last member: its threads use the others
 };
 
 template <class Work>
 auto Gpu::untimed(const Work& work) -> decltype(work(std::declval<Device&>())) {
-  order_.let_pass(kPatience_s);
+  priority_.wait_until_unclaimed(kMostWaitForTiming_s);
   Result<Lease> lease = Lease::open(lease_path_);
   if (!lease) {
     return lease.failure();
@@ -139,7 +147,7 @@ auto Gpu::untimed(const Work& work) -> decltype(work(std::declval<Device&>())) {
 template <class Make>
 auto Gpu::with_room(const Device& device, const std::shared_ptr<Task>& used, bool alone, const Make& make)
     -> decltype(make(Oracle::needed)) {
-  leave(nullptr);
+  defer_free(nullptr);
   tasks_.make_room(used, device.bytes() / kShareKept);
   auto made = make(Oracle::needed);
   if (!made && made.failure().code == "limit") {

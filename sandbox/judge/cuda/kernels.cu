@@ -24,7 +24,7 @@ __host__ __device__ std::uint64_t mixed(std::uint64_t z) {
 }
 
 // Two blocks of 1,024 threads fill a multiprocessor, so all blocks resident means that nobody else has a warp there.
-// The limit keeps a turn from waiting for ever for a device that is shared at the same moment.
+// The limit keeps a turn from waiting indefinitely for a device that is shared at that moment.
 __device__ bool all_resident(TurnState* state, unsigned long long limit_ns) {
   __shared__ int passed;
   if (threadIdx.x == 0) {

@@ -1,6 +1,6 @@
 // Kernel tables for a profile: processes started for that alone, with the profiler in them, none of them timed.
-// What the candidate's says is the candidate's word, for readers; no verdict is made of it. For whoever holds the
-// device alone.
+// The candidate's table is produced in the candidate's process, so it is for readers only and no verdict rests on it.
+// The caller holds the device lock.
 #pragma once
 
 #include <optional>

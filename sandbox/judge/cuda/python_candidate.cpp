@@ -167,7 +167,7 @@ void PythonCandidate::take_report(Window& window) {
   known_ = false;
   std::uint32_t size = 0;
   memcpy(&size, report_.data(), sizeof size);
-  // Copied once: nothing of the process runs, but whoever could write would write between two looks.
+  // Copied once, so that a writer that escaped the stop could not change it between two reads.
   const std::string text(reinterpret_cast<const char*>(report_.data()) + sizeof size,
                          std::min<std::size_t>(size, report_.bytes() - sizeof size));
   const auto reject = [&](const std::string& why) {

@@ -1,7 +1,7 @@
 // A candidate in Python alive: a child of a zygote that serves this candidate alone, under a uid of its own, on memory
 // of the judge. What forward returns lies in an arena that the judge lends; where in it, the process says with each
 // call, and of that only the place is believed: structure, types and sizes must be the reference's.
-// One thread at a time, which holds the right to use the device.
+// One thread at a time, which holds the device lock.
 #pragma once
 
 #include <memory>

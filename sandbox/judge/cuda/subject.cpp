@@ -27,7 +27,7 @@ std::int64_t told(const Met& met) {
   return static_cast<std::int64_t>(met.count);
 }
 
-// For copies of who has no right to the device, and so to its stream.
+// A stream for copies that are made without the device lock, and therefore must not use the device's stream.
 class OwnStream {
  public:
   OwnStream() { cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); }
@@ -72,8 +72,8 @@ Candidate::~Candidate() {
   jail_.reset();  // before the memory that it has mapped
 }
 
-Result<std::unique_ptr<Candidate>> Candidate::start(Blank blank, const Session* session, const sandbox::Plan& plan,
-                                                    const std::string& library) {
+Result<std::unique_ptr<Candidate>> Candidate::start(IdleSubject blank, const Session* session,
+                                                    const sandbox::Plan& plan, const std::string& library) {
   std::unique_ptr<Candidate> subject(new Candidate(*blank.device));
   subject->session_ = session;
   subject->plan_ = plan;

@@ -1,6 +1,6 @@
-// Who plays turns on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a child of
-// the Python zygote). Their memory is the judge's, lent; it is made for one subject and ends with it. One thread at a
-// time, which holds the right to use the device.
+// The processes that run calls on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a
+// child of the Python zygote). Their memory is lent by the judge, made for one subject and freed with it. One thread at a
+// time, which holds the device lock.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/compare.h"
-#include "sandbox/judge/cuda/blank.h"
+#include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/session.h"
@@ -20,9 +20,9 @@ namespace khost::judge::gpu {
 
 class Candidate {
  public:
-  // Makes a blank process this candidate's; its set-up is still to be waited for. `session` null: a plan without
+  // Gives an idle subject to this candidate; its set-up is still to be waited for. `session` null: a plan without
   // inputs, for calibration. `library`: as for khost-subject.
-  static Result<std::unique_ptr<Candidate>> start(Blank blank, const Session* session, const sandbox::Plan& plan,
+  static Result<std::unique_ptr<Candidate>> start(IdleSubject blank, const Session* session, const sandbox::Plan& plan,
                                                   const std::string& library);
   virtual ~Candidate();
   // Lays out what is compared with which set. Call once, before a call.
@@ -82,16 +82,17 @@ class Candidate {
   Memory views_on_device_, tolerances_on_device_, differences_;
 };
 
-// What a baseline's process does while it loads: as it likes, since it is alone; or beside others, where one that would
-// measure fails: make the model and wait; build all that the compiler might choose, for those who load it afterwards,
-// and never be made ready; load what was chosen before.
+// What a baseline process may do while it loads. `alone`: anything, since nothing else uses the device. The others load
+// while other processes run, where a measurement would mislead, so an attempt to measure fails: `wait` makes the model
+// and stops; `build` compiles every variant that the compiler might choose, for the processes that load the cache later,
+// and is never timed; `load` loads what an earlier process has chosen.
 enum class Beside { alone, wait, build, load };
 
 class GpuBaseline {
  public:
-  // kind: eager, compile, empty. Several may be begun and come up side by side, beside others' work too: begin() and
-  // loaded() are for whoever is attached to the device. Each is loaded, then made ready, for which it must be alone,
-  // and which takes up to a minute or more for one that compiles, before it is called.
+  // kind: eager, compile, empty. Several may load in parallel, and while other work runs: begin() and loaded() need the
+  // device's context current, and no lock. Each is loaded, then made ready under the device lock, which takes a minute or
+  // more for one that compiles, and then called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
                                                     const Batch& batch, const std::string& kind,
                                                     Beside beside = Beside::alone);
@@ -110,7 +111,7 @@ class GpuBaseline {
   const Session* session_ = nullptr;
   Region control_;
   Lent inputs_, state_;
-  Memory dummy_;  // what the closing samples, so that it costs what it costs a candidate
+  Memory dummy_;  // sampled when a call closes, so that closing costs what it costs for a candidate
   Memory view_on_device_;
   Child child_;
   std::unique_ptr<GpuClock> clock_;

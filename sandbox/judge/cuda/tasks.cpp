@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostTasks = 1024;    // each some kilobytes without its sets
 constexpr std::size_t kMostWithSets = 256;  // a set is a mapping of its own
-// Tasks whose baselines stay: with every context the driver takes longer to make the next one.
+// Tasks whose baseline processes are kept: with every context the driver takes longer to create the next one.
 constexpr std::size_t kMostWithResidents = 8;
 constexpr std::size_t kContextBytes = std::size_t{640} << 20;  // of a process with PyTorch on the device, empty
 
@@ -21,7 +21,7 @@ std::size_t Task::resident_count() const {
       std::count_if(residents.begin(), residents.end(), [](const auto& one) { return one.second != nullptr; }));
 }
 
-// Beside its context, each has inputs and state of its own and the outputs of two calls.
+// Besides its context, each process has inputs and state of its own and the outputs of two calls.
 std::size_t Task::resident_bytes() const {
   return resident_count() * (kContextBytes + 2 * session->set_bytes());
 }

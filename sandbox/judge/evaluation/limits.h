@@ -45,6 +45,8 @@ inline constexpr int kFewestCleanReplies = 5;  // of these, where no window of a
 // A block that is not steady (statistics.h) is taken again, so often at most; then nothing is said about speed, and
 // nothing is kept.
 inline constexpr int kMostRepeats = 3;
+// So many blocks in a row that are faster on sets that the candidate may know than on new ones are no accident.
+inline constexpr int kSuspicions = 3;
 // Of windows that do nothing: on a busy machine most are longer than their cost, and what is subtracted from everybody
 // must rather be too little than too much.
 inline constexpr double kCostShare = 0.05;

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import bank
 from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
+from out_of_memory import is_out_of_memory
 from planting import NOWHERE, plant, reason_against
-from room import wants_room
 from rule import PLANTED_STEPS, STEPS, Rule
 from sums import Sums
 from task_file import fresh, seed_all, state_of
@@ -188,7 +188,7 @@ class Calibration:
                 wide = others.pop() if len(moves) > 2 else None
                 return exact, [o for o in others if o is not None], wide
             except Exception as error:  # the model does not run in double
-                if wants_room(error) and not self.settle:
+                if is_out_of_memory(error) and not self.settle:
                     raise
                 self.oracle_error = " ".join(f"{type(error).__name__}: {error}".split())[:250] + \
                     "; errors are those of moved inputs and of rounding, in the reference's own precision"
@@ -214,7 +214,7 @@ class Calibration:
         try:
             moved = run_in_double(sample.model, sample.values, move)
         except Exception as error:  # outside its domain by one rounding
-            if wants_room(error):
+            if is_out_of_memory(error):
                 raise
             return None
         return moved if [x.shape for x in moved] == [x.shape for x in sample.expected] else None

@@ -1,10 +1,12 @@
-"""A jailed process that has imported torch and forks a single-use child for each request. It starts no thread and holds
-no secret.
+"""A jailed process that has imported torch and forks a single-use child for each request. It starts no thread, holds
+no secret and runs nobody's code but ours. Where children run candidates' code, what they need is imported before, they are
+confined before they read their request, and what they left in the jail's folders is removed (confinement.py).
 
 Descriptor 3: a SOCK_SEQPACKET; each message carries one descriptor, the child's own channel. On a channel, both ways:
 four bytes of length, then JSON; descriptors come with the length."""
 
 import ctypes
+import faulthandler
 import json
 import math
 import mmap
@@ -34,7 +36,9 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
-from room import wants_room  # noqa: E402
+from out_of_memory import is_out_of_memory  # noqa: E402
+
+START_S = 170  # the judge waits a little longer (zygote.cpp)
 
 
 def receive(channel):
@@ -91,7 +95,7 @@ def error_of(error):
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
-    return {"error": f"{where}{kind}{error}"[:2000], "wants_room": wants_room(error),
+    return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
@@ -126,7 +130,7 @@ def answer(request, fds, state, channel):
         from profile_cuda import answer as profile
         return profile(request, fds)
     if kind == "candidate_record":
-        from candidate import record
+        from candidate_record import record
         return record(request["request"])
     if kind == "candidate_cuda":
         from candidate_turns import run
@@ -140,9 +144,6 @@ def answer(request, fds, state, channel):
     if kind == "trace":
         from trace_graph import trace
         return trace(request["source"])
-    if kind == "admit":
-        from admission import admit
-        return admit(request["source"])
     if kind == "check":
         from check import answer as check
         return check(request, state)
@@ -152,7 +153,13 @@ def answer(request, fds, state, channel):
     raise ValueError(f"unknown request {kind}")
 
 
-def child(channel):
+def child(channel, confinement):
+    if confinement:
+        try:
+            confinement.confine()
+        except BaseException as error:
+            send(channel, error_of(error))
+            raise
     torch.set_num_threads(1)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     send(channel, {"hello": True})
@@ -203,6 +210,8 @@ def child_computes():
 
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(signal.SIGALRM, chain=True)  # says where a start that takes too long was, and ends it
+    signal.alarm(START_S)
     if "--compile" in sys.argv:
         warm_up_compiler()
     compiler_wanted, forked = "--cuda" in sys.argv, 0
@@ -213,6 +222,15 @@ def main():
         from candidate_turns import warm_up
         warm_up()
         ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
+    confinement = None
+    if "--confine" in sys.argv:
+        from confinement import Confinement
+        library = sys.argv[sys.argv.index("--confine") + 1]
+        confinement = Confinement(library, with_extensions="--extensions" in sys.argv)
+    signal.alarm(0)
+    if "--quiet" in sys.argv:
+        # What is written before tells the judge why this process did not come up. No child may write there.
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
     server = socket.socket(fileno=3)
     compiled = torch.__spec__.cached
     server.send(b"ready" if compiled and os.path.exists(compiled) else os.path.dirname(torch.__file__).encode())
@@ -224,8 +242,9 @@ def main():
                 import_compiler()
             compiler_wanted = False
         try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]):
+                if confinement:
+                    confinement.ended(ended)
         except ChildProcessError:
             pass
         try:
@@ -235,12 +254,15 @@ def main():
         if not data:
             os._exit(0)
         forked += 1
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             server.close()
             try:
-                child(socket.socket(fileno=fds[0]))
+                child(socket.socket(fileno=fds[0]), confinement)
             finally:
                 os._exit(1)
+        if confinement:
+            confinement.began(pid)
         os.close(fds[0])
 
 

@@ -1,4 +1,4 @@
--- How long a server asks to be left alone: Retry-After, in seconds or as a date of HTTP.
+-- How long a server asks to be left alone: Retry-After, in seconds or as a date of HTTP, or retry-after-ms.
 
 local wait = {}
 
@@ -34,6 +34,10 @@ end
 ---@param now number                      seconds since 1970
 ---@return number|nil
 function wait.seconds(headers, now)
+  local milliseconds = tonumber((headers["retry-after-ms"] or ""):match("^%s*(%d+%.?%d*)%s*$"))
+  if milliseconds then
+    return milliseconds / 1000
+  end
   local text = headers["retry-after"]
   if not text then
     return nil

@@ -83,7 +83,7 @@ function BUILDERS.softplus(attributes)
 end
 
 function BUILDERS.elu(attributes)
-  local negative = attributes.input_scale == 1 and "{m}exp({a}) - 1" or "{m}exp({a} * {input_scale}) - 1"
+  local negative = attributes.input_scale == 1 and "{m}expm1({a})" or "{m}expm1({a} * {input_scale})"
   if attributes.alpha * attributes.scale ~= 1 then
     attributes.down = attributes.alpha * attributes.scale
     negative = ("{down} * (%s)"):format(negative)

@@ -1,0 +1,38 @@
+// A subject process before it is given a candidate: khost-subject-cuda in its single-use jail, with a context on the
+// device and nothing of a candidate or a task. Creating the context takes half a second, so a pool keeps some ready.
+// One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandbox/jail/fd.h"
+#include "sandbox/jail/jail.h"
+#include "sandbox/judge/cuda/clock.h"
+#include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/region.h"
+
+namespace khost::judge::gpu {
+
+// A profiler taken into a subject (sandbox/profiler/inject.h): the page that it fills, and libraries as the jail sees
+// them.
+struct Profiling {
+  int page_fd = -1;
+  std::string library, cupti;
+  std::string loaded;  // CUPTI's name where torch has loaded it
+};
+
+struct IdleSubject {
+  Device* device = nullptr;
+  Region control;
+  sandbox::Fd orders;  // a socket: the rest of its command line, and descriptors (sandbox/subject/fd_message.h)
+  std::unique_ptr<sandbox::Jail> jail;
+  std::unique_ptr<GpuClock> clock;
+
+  // Blocks until the context exists; the process is then stopped. With `profiling` its calls cannot be timed.
+  // device, with the driver's message, when the context could not be created.
+  static Result<IdleSubject> open(Device& device, const Profiling* profiling = nullptr);
+};
+
+}  // namespace khost::judge::gpu

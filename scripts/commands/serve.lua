@@ -1,0 +1,114 @@
+-- khost serve: verdicts and rewards over HTTP, for trainers and agents (docs/serve.md).
+local app = require "serve.app"
+local args = require "lib.args"
+local candidate = require "lib.candidate"
+local client = require "judge.client"
+local clients = require "serve.clients"
+local config = require "khost.config"
+local fs = require "khost.fs"
+local gate = require "serve.gate"
+local log = require "khost.log"
+local sandbox = require "khost.sandbox"
+local sched = require "khost.sched"
+local schemes = require "serve.schemes"
+local serve = require "khost.serve"
+local tasks = require "serve.tasks"
+
+local OPTIONS = {
+  { name = "--suite", kind = "list", help = "tasks that requests name by hash: a folder, .py, .jsonl or .parquet" },
+  { name = "--address", kind = "text", default = "127.0.0.1", help = "any other than loopback needs --tokens" },
+  { name = "--port", kind = "number", default = 8420, help = "0: a free one, which is printed" },
+  { name = "--tokens", kind = "text", help = "file with [clients.NAME] token, rights and quotas (chmod 600)" },
+  { name = "--allow-tasks", kind = "flag", help = "without --tokens: requests may bring texts of tasks" },
+  { name = "--name", kind = "list", help = "a name that a Host header may have beside those of loopback" },
+  { name = "--reward", kind = "text", default = "milestone", help = "scheme of requests that name none" },
+  { name = "--target", kind = "text", help = "cpu or cuda (else machine.target of khost.toml)" },
+  { name = "--jobs", kind = "number", help = "verdicts at once (else judge.jobs; 0: as many as cores)" },
+  { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
+  { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
+  { name = "--drain", kind = "number", default = 60, help = "seconds for what is in work after SIGTERM or Ctrl-C" },
+  { name = "--set", kind = "list", help = "override a key of khost.toml" },
+}
+local ABOUT = { name = "serve", summary = "verdicts and rewards over HTTP, for any trainer or agent", notes = [[
+POST /v1/verdict, GET /health, GET /metrics; docs/serve.md has the fields and examples with curl.
+exit codes: 0 drained; 1 something was still in work after --drain seconds; 2 misuse; 130 a second Ctrl-C]] }
+
+local function is_loopback(address)
+  return address:find("^127%.") ~= nil or address == "::1"
+end
+
+-- An address as a URL or a Host header has it.
+local function url_host(address)
+  return address:find(":", 1, true) and ("[%s]"):format(address) or address
+end
+
+local function settings_of(options)
+  local machine, problem = config.load { set = options.set }
+  if not machine then args.misuse(problem) end
+  local settings = config.plain(machine)
+  settings.machine.target = options.target or settings.machine.target
+  candidate.check_target(settings.machine.target)
+  return settings
+end
+
+local function clients_of(options)
+  if options.tokens then
+    if options.allow_tasks then args.misuse("--allow-tasks: with --tokens, the right 'tasks' of a client says so") end
+    local found, message = clients.load(options.tokens)
+    return found or args.misuse("--tokens " .. message)
+  elseif not is_loopback(options.address) then
+    args.misuse(("--address %s: only loopback is served without tokens; give --tokens FILE"):format(options.address))
+  end
+  return clients.of_loopback(options.allow_tasks == true)
+end
+
+local function need_jails()
+  local ok, message = sandbox.available()
+  if not ok then
+    fs.eprint(("khost: no jails can be made here, and without them nothing is served: %s\n"):format(tostring(message)))
+    return false
+  end
+  return true
+end
+
+local function app_of(options, settings)
+  local loaded, message = tasks.load(options.suite)
+  if not loaded then args.misuse("--suite " .. message) end
+  local rewards, problem = schemes.open(options.reward)
+  if not rewards then args.misuse("--reward " .. problem) end
+  local judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target })
+  if not judge then args.misuse(why) end
+  -- A service goes by its own address too.
+  local names = { url_host(options.address) }
+  for _, name in ipairs(options.name) do names[#names + 1] = name end
+  local slots = options.jobs or settings.judge.jobs
+  if slots == 0 then slots = require("khost.machine").facts().cores or 1 end
+  return app.new { judge = judge, clients = clients_of(options), tasks = loaded, schemes = rewards,
+    target = settings.machine.target, hosts = gate.hosts(names), slots = math.max(1, slots),
+    capacity = options.waiting, artefacts = app.artefacts() }, judge
+end
+
+local function run(list)
+  local options = args.parse(OPTIONS, list, ABOUT)
+  local settings = settings_of(options)
+  clients_of(options)  -- misuse is told before anything starts
+  if not need_jails() then return 2 end
+  local service, judge = app_of(options, settings)
+  local listener, message = serve.listen { address = options.address, port = options.port,
+    connections = options.connections }
+  if not listener then args.misuse(message) end
+  log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
+    settings.machine.target, service.options.tasks.count,
+    service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
+      or "no tokens, loopback alone"))
+  local accepting = sched.spawn(service.serve, service, listener)
+  serve.interrupted()
+  log.print(("draining: %d requests in work, at most %d s"):format(service.in_work, options.drain))
+  local whole = service:drain(options.drain)
+  accepting:wait()
+  judge:close()
+  log.print(whole and "drained" or "some requests were still in work and were answered 503")
+  return whole and 0 or 1
+end
+
+return { name = "serve", summary = ABOUT.summary, about = ABOUT, options = OPTIONS, run = run }

@@ -1,0 +1,133 @@
+-- Server-sent events as the HTML standard has them, and as servers write them: line ends of any kind, comments, fields
+-- without the blank behind the colon, data over several lines, a last event without the empty line behind it.
+
+local json = require "khost.json"
+
+local events = {}
+
+local BYTE_ORDER_MARK = "\239\187\191"
+
+--- Whether a body is a stream of events, whatever its server calls it.
+---@param body string
+---@return boolean
+function events.is_stream(body)
+  local start = body:sub(1, 3) == BYTE_ORDER_MARK and 4 or 1
+  start = body:find("[^\r\n]", start) or start
+  return body:find("^data:", start) ~= nil or body:find("^event:", start) ~= nil or body:find("^id:", start) ~= nil
+    or body:find("^retry:", start) ~= nil or body:find("^:", start) ~= nil
+end
+
+--- The events of a whole body, in order.
+---@param body string
+---@return {name: string, lines: string[]}[]   `lines`: the lines of its data
+function events.read(body)
+  local list, current = {}, nil
+  local text = body:sub(1, 3) == BYTE_ORDER_MARK and body:sub(4) or body
+  text = text:gsub("\r\n", "\n"):gsub("\r", "\n") .. "\n\n"
+  for line in text:gmatch("(.-)\n") do
+    if line == "" then
+      list[#list + 1] = current and #current.lines > 0 and current or nil
+      current = nil
+    elseif line:sub(1, 1) ~= ":" then
+      local field, value = line:match("^([^:]*):? ?(.*)$")
+      current = current or { name = "message", lines = {} }
+      if field == "data" then
+        current.lines[#current.lines + 1] = value
+      elseif field == "event" then
+        current.name = value
+      end
+    end
+  end
+  return list
+end
+
+-- Half of a surrogate pair, which JSON in UTF-8 cannot hold: servers that cut text by UTF-16 units send one.
+local function without_halves(text)
+  local out, at = {}, 1
+  while true do
+    local from, stop, slashes, high = text:find("(\\+)u([dD][89aAbBcCdDeEfF]%x%x)", at)
+    if not from then
+      out[#out + 1] = text:sub(at)
+      return table.concat(out)
+    end
+    local low = high:find("^[dD][89aAbB]") and text:match("^\\u([dD][cCdDeEfF]%x%x)", stop + 1)
+    if #slashes % 2 == 0 then
+      out[#out + 1] = text:sub(at, stop)
+    elseif low then
+      stop = stop + 6
+      out[#out + 1] = text:sub(at, stop)
+    else
+      out[#out + 1] = text:sub(at, from - 1) .. slashes .. "ufffd"
+    end
+    at = stop + 1
+  end
+end
+
+local DEEPEST = 48  -- what is nested deeper could not be written again, below the levels of a request
+
+local function is_deeper(value, than)
+  if type(value) ~= "table" then
+    return false
+  elseif than == 0 then
+    return true
+  end
+  for _, item in pairs(value) do
+    if is_deeper(item, than - 1) then
+      return true
+    end
+  end
+  return false
+end
+
+local function decoded(text)
+  local ok, value, message = pcall(json.decode, text)
+  if not ok or is_deeper(value, DEEPEST) then
+    return nil, ("it is nested deeper than %d levels"):format(DEEPEST)
+  end
+  return value, message
+end
+
+--- A value of JSON. Bytes that are no UTF-8 and halves of surrogate pairs, which cut tokens leave behind, are read as
+--- U+FFFD. What is nested too deep is refused.
+---@param text string
+---@return any|nil value, string? message
+function events.decode(text)
+  local value, message = decoded(text)
+  if value == nil and #text > 0 then
+    value = decoded(without_halves(json.decode(json.encode(text))))
+  end
+  return value, message
+end
+
+--- The values of an event's data: one, or one a line where servers forgot the empty lines between events. "[DONE]" is
+--- a value too.
+---@param event {name: string, lines: string[]}
+---@return any[]|nil values, string? message
+function events.values(event)
+  local whole = table.concat(event.lines, "\n")
+  if whole:find("^%s*$") then
+    return {}
+  end
+  local value, message = events.decode(whole)
+  if value ~= nil then
+    return { value }
+  end
+  local list = {}
+  for _, line in ipairs(event.lines) do
+    local trimmed = line:match("^%s*(.-)%s*$")
+    if trimmed == events.DONE then
+      list[#list + 1] = events.DONE
+    elseif trimmed ~= "" then
+      value = events.decode(trimmed)
+      if value == nil then
+        return nil, message
+      end
+      list[#list + 1] = value
+    end
+  end
+  return list
+end
+
+events.DONE = "[DONE]"
+
+return events

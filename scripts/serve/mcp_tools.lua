@@ -1,0 +1,238 @@
+-- The tools of `khost mcp`: what an agent that writes kernels asks. Folders and files are those below the roots that
+-- were named at the start. An answer is short; the whole of it lies in a file of the workspace. Nothing in either is of
+-- inputs that no agent may see.
+
+local answers = require "serve.answers"
+local candidate = require "lib.candidate"
+local checking = require "suites.checking"
+local fs = require "khost.fs"
+local json = require "khost.json"
+local machine = require "khost.machine"
+local sched = require "khost.sched"
+local tune = require "agent.tune"
+local verdicts = require "judge.verdict"
+
+local mcp_tools = {}
+
+local MOST_TEXT = 6000      -- bytes of an answer
+local RESULTS = ".khost"    -- folder of a workspace that no candidate is read from
+
+local Tools = {}
+Tools.__index = Tools
+
+-- A file or folder of an agent, without links, below one of the roots.
+local function place(self, path, what)
+  if #path == 0 or path:find("%z") then
+    return nil, ("%s: a path expected"):format(what)
+  end
+  local whole = fs.absolute(path:sub(1, 1) == "/" and path or self.roots[1] .. "/" .. path)
+  for _, root in ipairs(whole and self.roots or {}) do
+    if whole == root or whole:sub(1, #root + 1) == root .. "/" or root == "/" then
+      return whole
+    end
+  end
+  return nil, ("%s: %s is not below %s; `khost mcp --root DIR` names more folders"):format(what, path,
+    table.concat(self.roots, " or "))
+end
+
+-- lib.candidate ends a command with an error of its own form, whose message is for people.
+local function said(fn, ...)
+  local ok, value = pcall(fn, ...)
+  if ok then
+    return value
+  elseif value == sched.CANCELLED then
+    error(value, 0)
+  end
+  local message = type(value) == "table" and value.message or tostring(value)
+  return nil, (message:gsub("%-%-task ", ""):gsub("%-%-workspace ", ""))
+end
+
+-- The workspace, its files and its task.
+local function read(self, arguments)
+  local folder, message = place(self, arguments.workspace or ".", "workspace")
+  if not folder then
+    return nil, message
+  end
+  local file
+  file, message = place(self, arguments.task or folder .. "/model.py", "task")
+  if not file then
+    return nil, message
+  end
+  local source, files
+  source, message = said(candidate.task, file)
+  if source then
+    files, message = said(candidate.files, folder, self.target)
+  end
+  if not files then
+    return nil, message
+  end
+  return { folder = folder, files = files, task = { id = fs.sha256(source), source = source, name = file } }
+end
+
+local function shortened(text)
+  if #text <= MOST_TEXT then
+    return text
+  end
+  local half = math.floor(MOST_TEXT / 2) - 40
+  return ("%s\n[%d bytes are left out here]\n%s"):format(text:sub(1, half), #text - 2 * half, text:sub(-half))
+end
+
+-- The short text, and the whole in a file where the folder may be written.
+local function answer(self, folder, name, text, whole)
+  local short = shortened(text)
+  local place_of, path = place(self, folder, "workspace"), nil
+  if place_of and fs.mkdirs(place_of .. "/" .. RESULTS) then
+    local results = place(self, place_of .. "/" .. RESULTS, "results")
+    path = results and ("%s/%s.json"):format(results, name)
+  end
+  local kept = path and fs.write(path, json.encode(whole, true) .. "\n")
+  return kept and ("%s\nwhole answer: %s"):format(short, path) or short
+end
+
+local function factor(verdict, side)
+  local ratio = verdicts.speedup(verdict, side)
+  return ratio and ("%s %.3f ms, %.2fx%s"):format(side, verdict.times[side .. "_s"] * 1e3, ratio,
+    verdicts.is_faster(verdict, side) and ", faster by more than 5 %" or "") or nil
+end
+
+local function summary(verdict)
+  local lines = { ("%s (%s%s)"):format(verdict.status:upper(), verdict.stage,
+    verdict.reason ~= "" and ": " .. verdict.reason or "") }
+  if verdict.detail and verdict.detail ~= "" then
+    lines[#lines + 1] = verdict.detail
+  end
+  if verdict.times.candidate_s then
+    lines[#lines + 1] = ("candidate %.3f ms"):format(verdict.times.candidate_s * 1e3)
+    lines[#lines + 1] = factor(verdict, "eager")
+    lines[#lines + 1] = factor(verdict, "compile")
+  end
+  if verdict.speed == "unresolved" then
+    lines[#lines + 1] = ("the speed is unresolved: %s"):format(verdict.speed_reason)
+  end
+  return table.concat(lines, "\n")
+end
+
+function Tools:evaluate(arguments)
+  local asked, message = read(self, arguments)
+  if not asked then
+    return nil, message
+  end
+  local verdict = self.judge():verdict(asked.task, asked.files, { measure = arguments.measure ~= false })
+  local seen = answers.verdict(verdict, {})
+  return answer(self, asked.folder, "evaluate", summary(seen), seen)
+end
+
+local function feedback(kind)
+  return function(self, arguments)
+    local asked, message = read(self, arguments)
+    if not asked then
+      return nil, message
+    end
+    local seen, why = self.judge():feedback(kind, asked.task, asked.files)
+    if not seen then
+      return nil, why
+    end
+    return answer(self, asked.folder, kind, seen.text, seen)
+  end
+end
+Tools.verify, Tools.profile = feedback "verify", feedback "profile"
+
+function Tools:tune(arguments)
+  local asked, message = read(self, arguments)
+  if not asked then
+    return nil, message
+  end
+  local found = tune.answer({ name = arguments.name, values = arguments.values }, asked.files, function(changed)
+    return self.judge():feedback("profile", asked.task, changed, { kernels = false })
+  end)
+  if not found.ok then
+    return nil, found.text
+  end
+  return answer(self, asked.folder, "tune", found.text, found)
+end
+
+local function tensor(fact)
+  return ("  %s %s [%s]"):format(fact.name ~= "" and fact.name or "-", fact.dtype, table.concat(fact.size, ", "))
+end
+
+function Tools:task_info(arguments)
+  local file, message = place(self, arguments.task, "task")
+  local source
+  if file then
+    source, message = said(candidate.task, file)
+  end
+  if not source then
+    return nil, message
+  end
+  local options = { target = self.target, stages = { "structure", "run" } }
+  for _, defaults in ipairs { checking.DEFAULTS, self.target == "cuda" and checking.CUDA or {} } do
+    for name, value in pairs(defaults) do
+      options[name] = value
+    end
+  end
+  local facts = checking.facts(self.judge(), source, options)
+  if facts.failure or not facts.structure then
+    return nil, "the task cannot be judged: " .. tostring((facts.failure or {}).message or "no reason given")
+  end
+  local structure, lines = facts.structure, { "hash " .. fs.sha256(source), "inputs" }
+  for _, input in ipairs(structure.inputs) do
+    lines[#lines + 1] = tensor(input)
+  end
+  lines[#lines + 1] = "outputs"
+  for _, output in ipairs(structure.outputs) do
+    lines[#lines + 1] = tensor(output)
+  end
+  lines[#lines + 1] = ("%d bytes of inputs, %d of weights, %d of outputs; %.4g FLOP; %d operators"):format(
+    structure.input_bytes, structure.state_bytes, structure.output_bytes, structure.flops, structure.operators)
+  if facts.run and facts.run.eager_s then
+    lines[#lines + 1] = ("eager %.3f ms"):format(facts.run.eager_s * 1e3)
+  end
+  return answer(self, file:match("^(.*)/") or "/", "task_info", table.concat(lines, "\n"), facts)
+end
+
+function Tools:doctor()
+  local done, message = machine.run({ fs.build_dir() .. "/khost", "doctor" }, { timeout_s = 300 })
+  return done and shortened(done.output) or nil, message
+end
+
+local WORKSPACE = { type = "string", description = "folder with kernels/ and perhaps model_new.py" }
+local TASK = { type = "string", description = "the task's Python file; model.py of the workspace when absent" }
+
+local function schema(properties, required)
+  return { type = "object", properties = properties, required = json.list(required), additionalProperties = false }
+end
+
+local DEFINITIONS = {
+  { "verify", "Builds the kernels of a workspace and compares their outputs with the task's model, on visible inputs.",
+    schema({ workspace = WORKSPACE, task = TASK }, { "workspace" }) },
+  { "profile", "Times the kernels of a workspace beside eager PyTorch and torch.compile, on visible inputs; with "
+    .. "kernel tables on a GPU.", schema({ workspace = WORKSPACE, task = TASK }, { "workspace" }) },
+  { "tune", "Times the kernels with each value of an integer constant that is defined once, in kernels/ or in "
+    .. "model_new.py.",
+    schema({ workspace = WORKSPACE, task = TASK, name = { type = "string", description = "the constant's name" },
+      values = { type = "array", items = { type = "integer" }, description = "1 to 16 values" } },
+      { "workspace", "name", "values" }) },
+  { "evaluate", "The verdict that counts: builds, verifies on secret inputs and times against eager and torch.compile.",
+    schema({ workspace = WORKSPACE, task = TASK,
+      measure = { type = "boolean", description = "false: without times" } }, { "workspace" }) },
+  { "task_info", "Shapes, types, bytes and FLOP of a task, and its time in eager PyTorch.",
+    schema({ task = { type = "string", description = "the task's Python file" } }, { "task" }) },
+  { "doctor", "What this machine offers for building and judging kernels, and what it lacks.", schema({}, {}) },
+}
+
+--- The tools over a judge.
+---@param options {roots: string[], target: "cpu"|"cuda", judge: fun(): table}   roots as fs.absolute gives them; judge
+---opens a judge.client when it is first needed
+---@return McpTool[]
+function mcp_tools.new(options)
+  local self = setmetatable({ roots = options.roots, target = options.target, judge = options.judge }, Tools)
+  local list = {}
+  for index, definition in ipairs(DEFINITIONS) do
+    local name = definition[1]
+    list[index] = { name = name, description = definition[2], schema = definition[3],
+      run = function(arguments) return self[name](self, arguments) end }
+  end
+  return list
+end
+
+return mcp_tools
