@@ -27,6 +27,7 @@ ANY = 1e-9           # ... and a single one has the last
 
 
 OUTLIERS = "outliers_ignored"
+LAST = OUTLIERS + "(the last)"  # lowers K where it shows, which the sign of one element may decide: it is not listed
 ROUNDED = "rounded_to_"  # answers in a precision that the reference does not have: they lower K, and say nothing of work
 ROUNDED_SHARE = 1e-3  # of the elements that must show it: a part of the work in a half type is less than all of it
 TYPICALLY = 0.05     # of the elements, for an answer that most elements must show
@@ -273,7 +274,7 @@ def without_the_last(sample):
         return changed
 
     try:
-        yield Answer(f"{OUTLIERS}(the last)", run(sample.model, with_tensors(sample.values, cut)), False, ANY)
+        yield Answer(LAST, run(sample.model, with_tensors(sample.values, cut)), False, ANY)
     except Exception:
         return
 
