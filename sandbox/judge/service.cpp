@@ -7,6 +7,7 @@
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #include "sandbox/judge/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/subject.h"
 
 namespace khost::judge {
@@ -203,7 +204,7 @@ Result<Json> Service::evaluate(const Json& request) {
     warm_up();
   }
   Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
-  if (!verdict || verdict->value("status", "") != "void") {
+  if (!verdict || (verdict->value("status", "") != "void" && !may_have_been_killed(*verdict))) {
     return verdict;
   }
   const Json first = {

@@ -22,7 +22,7 @@ Result<sandbox::Manifest> manifest_at(const Json& answer, const char* key) {
 // Of a child that was asked: what its death means depends on whether it died alone.
 Failure child_failure(Zygote& zygote, const Failure& why) {
   const bool alone = zygote.alive() && why.code == "gone";
-  return {why.message, alone ? "bad_task" : zygote.alive() ? why.code : "gone"};
+  return {why.message, alone ? "ended" : zygote.alive() ? why.code : "gone"};
 }
 
 bool same(const Layouts& one, const Layouts& other) {

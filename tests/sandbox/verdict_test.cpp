@@ -147,9 +147,9 @@ TEST_CASE("codes from elsewhere become words of the table") {
 
 TEST_CASE("a finding of every failure code is one that a verdict can hold") {
   for (const char* code :
-       {"violation", "violation/x", "build",     "bad_input",  "timeout", "limit",   "gone",  "host",
-        "io",        "busy",        "lease",     "device",     "shape",   "plan",    "error", "bad_task",
-        "trivial",   "equal_sets",  "ambiguous", "not_finite", "init",    "nonsense"}) {
+       {"violation", "violation/x", "build",     "bad_input",  "timeout", "limit", "gone",    "host",
+        "io",        "busy",        "lease",     "device",     "shape",   "plan",  "error",   "bad_task",
+        "trivial",   "equal_sets",  "ambiguous", "not_finite", "init",    "ended", "nonsense"}) {
     const Failure failure{"text", code};
     CHECK(allowed(blame_build(failure).status, Stage::build, blame_build(failure).reason));
     CHECK(allowed(blame_plan(failure).status, Stage::plan, blame_plan(failure).reason));

@@ -5,6 +5,7 @@
 #include "sandbox/judge/background.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
+#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
@@ -182,7 +183,8 @@ Result<Json> Gpu::evaluate(const Json& request) {
   }
   Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
   const std::string status = verdict ? verdict->value("status", "") : "";
-  if ((status != "void" && status != "oom") || (*verdict)["reason"] == "host") {
+  const bool ours = (status == "void" || status == "oom") && (*verdict)["reason"] != "host";
+  if (!verdict || (!ours && !may_have_been_killed(*verdict))) {
     return verdict;
   }
   const Json first = {

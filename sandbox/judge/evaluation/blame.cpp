@@ -10,8 +10,8 @@ namespace khost::judge {
 namespace {
 
 constexpr std::array<std::string_view, 6> kOurs{"gone", "host", "io", "busy", "lease", "device"};
-constexpr std::array<std::string_view, 7> kOfTask{"bad_task",   "timeout",   "limit",  "not_finite",
-                                                  "equal_sets", "ambiguous", "trivial"};
+constexpr std::array<std::string_view, 8> kOfTask{"bad_task",   "ended",      "timeout",   "limit",
+                                                  "not_finite", "equal_sets", "ambiguous", "trivial"};
 
 constexpr int kOutOfMemory = 12;  // exit status of a subject whose allocation failed
 // How a set-up says that it lacks memory, on the host and on a device.
@@ -53,6 +53,10 @@ bool is_ours(const Failure& why) {
 
 bool blames_task(const Failure& why) {
   return among(kOfTask, why.code);
+}
+
+bool may_have_been_killed(const Json& verdict) {
+  return verdict.value("status", "") == "bad_task" && verdict.value("reason", "") == "ended";
 }
 
 Finding blame_build(const Failure& why) {

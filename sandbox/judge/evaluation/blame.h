@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "host/base/json.h"
 #include "host/base/result.h"
 #include "sandbox/judge/clock.h"
 #include "sandbox/judge/verdict/verdict.h"
@@ -23,6 +24,10 @@ bool is_ours(const Failure& why);
 // Whether a failure to open a task is the task's own, once it had the machine for itself: its error, its endless loop,
 // its want of the device's memory.
 bool blames_task(const Failure& why);
+
+// Whether a verdict blames the task because the process that ran its code ended: a task that ends its process does so
+// again, while one that something else on the machine killed does not.
+bool may_have_been_killed(const Json& verdict);
 
 // Of sandbox::build, build_extension and the recorder of a candidate in Python.
 Finding blame_build(const Failure& why);
