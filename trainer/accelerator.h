@@ -19,6 +19,7 @@ class Store;
 
 namespace khost::trainer {
 
+struct TokenMask;
 struct Weights;
 
 // Exchanges of the device's tensors between ranks, each of which has a device of its own. Calls come in the same order
@@ -39,6 +40,9 @@ class Accelerator {
   virtual ~Accelerator() = default;
 
   virtual std::string name() const = 0;  // of the card
+  // Bounds what this process's tensors hold of the card's memory, cached blocks included; `share` is above 0 and at
+  // most 1. Beyond it cached blocks are freed, and an allocation that still does not fit throws.
+  virtual void limit_memory(double share) = 0;
   // Waits until everything queued on the device is done.
   virtual void finish() = 0;
 
@@ -84,8 +88,9 @@ class Accelerator {
   virtual void adamw(at::Tensor& weight, const at::Tensor& grad, at::Tensor& first, at::Tensor& second,
                      const at::Tensor& decay, const at::Tensor& rounded, const AdamNumbers& numbers) = 0;
 
-  // Reads the weights by reference, anew in each step.
-  virtual std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions) = 0;
+  // Reads the weights by reference, anew in each step. Draws only ids that the mask allows.
+  virtual std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions,
+                                                 const TokenMask& mask) = 0;
 
   // `store` is where the ranks have met. Null where the library was built without NCCL.
   virtual std::unique_ptr<DeviceRanks> join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -65,8 +65,8 @@ uint64_t Policy::version() const {
   return network_->version;
 }
 
-int64_t Policy::end_token() const {
-  return network_->weights.config.end_token;
+const std::vector<int64_t>& Policy::end_tokens() const {
+  return network_->weights.config.end_tokens;
 }
 int64_t Policy::positions() const {
   return network_->weights.config.positions;

@@ -68,7 +68,8 @@ class Policy {
 
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when the model has none
   uint64_t version() const;
-  int64_t end_token() const;
+  // Each of them ends a generation that names no stop of its own; the first is the one that is written.
+  const std::vector<int64_t>& end_tokens() const;
   int64_t positions() const;
   EngineStats stats() const;
 

@@ -18,6 +18,42 @@ Failure bad(const std::string& message) {
   return Failure{message, "bad_input"};
 }
 
+// Config, generation config and tokenizer of the model's directory.
+Status read_folder(TrainerSpec& spec) {
+  const std::string config_path = spec.model + "/config.json";
+  const Result<Json> json = read_json(config_path);
+  if (!json) {
+    return json.failure();
+  }
+  Result<ModelConfig> config = read_config(json.value());
+  if (!config) {
+    return Failure{config_path + ": " + config.failure().message, config.failure().code};
+  }
+  spec.config_json = json.value();
+  const std::string generation_path = spec.model + "/generation_config.json";
+  if (std::filesystem::exists(generation_path)) {
+    const Result<std::string> text = read_file(generation_path);
+    const Result<Json> generation = read_json(generation_path);
+    if (!text || !generation) {
+      return text ? generation.failure() : text.failure();
+    }
+    if (const Status added = add_end_tokens(generation.value(), *config); !added) {
+      return Failure{generation_path + ": " + added.failure().message, added.failure().code};
+    }
+    spec.generation_config = *text;
+  }
+  spec.config = *config;
+  const std::string tokenizer = spec.model + "/tokenizer.json";
+  if (!spec.tokenizer && std::filesystem::exists(tokenizer)) {
+    Result<Tokenizer> loaded = Tokenizer::load(tokenizer);
+    if (!loaded) {
+      return loaded.failure();
+    }
+    spec.tokenizer = std::make_shared<const Tokenizer>(std::move(loaded).value());
+  }
+  return ok();
+}
+
 }  // namespace
 
 void set_threads(int count) {
@@ -41,35 +77,28 @@ Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
   if (spec.device != "cpu" && spec.device != "cuda") {
     return bad("trainer: unknown device '" + spec.device + "', expected cpu or cuda");
   }
+  if (!(spec.memory_share > 0) || spec.memory_share > 1) {
+    return bad("trainer: memory_share is " + std::to_string(spec.memory_share) + ", expected above 0 and at most 1");
+  }
   if (spec.device == "cuda") {
-    if (const Result<Accelerator*> opened = open_accelerator(); !opened) {
+    const Result<Accelerator*> opened = open_accelerator();
+    if (!opened) {
       return opened.failure();
+    }
+    if (spec.memory_share < 1) {
+      opened.value()->limit_memory(spec.memory_share);
     }
   }
   if (spec.model.empty() == !spec.config.has_value()) {
     return bad("trainer: give either a model directory or a config");
   }
-  Role role = Role::actor;
   if (!spec.model.empty()) {
-    const Result<Json> json = read_json(spec.model + "/config.json");
-    if (!json) {
-      return json.failure();
+    if (const Status read = read_folder(spec); !read) {
+      return read.failure();
     }
-    const Result<ModelConfig> config = read_config(json.value());
-    if (!config) {
-      return Failure{spec.model + "/config.json: " + config.failure().message, config.failure().code};
-    }
-    spec.config = *config;
-    const std::string tokenizer = spec.model + "/tokenizer.json";
-    if (!spec.tokenizer && std::filesystem::exists(tokenizer)) {
-      Result<Tokenizer> loaded = Tokenizer::load(tokenizer);
-      if (!loaded) {
-        return loaded.failure();
-      }
-      spec.tokenizer = std::make_shared<const Tokenizer>(std::move(loaded).value());
-    }
-    role = json.value().value("khost_role", "actor") == "critic" ? Role::critic : Role::actor;
   }
+  const bool critic = !spec.model.empty() && spec.config_json.value("khost_role", "actor") == "critic";
+  const Role role = critic ? Role::critic : Role::actor;
   const Result<ComputeType> compute = parse_compute_type(spec.dtype);
   if (!compute) {
     return compute.failure();

@@ -29,6 +29,8 @@ class Ranks;
 struct TrainerSpec {
   std::string model;  // directory with config.json and safetensors; empty: a fresh `config`
   std::optional<ModelConfig> config;
+  Json config_json = {};               // the directory's config.json, filled by open: its other keys are carried over
+  std::string generation_config = {};  // the text of its generation_config.json; empty: it has none
   std::shared_ptr<const Tokenizer> tokenizer;  // null: the directory's, if it has one
   OptimizerOptions optimizer;
   EngineOptions engine;
@@ -36,6 +38,7 @@ struct TrainerSpec {
   std::string lease_path;      // taken shared around every micro-batch and every step of the engine
   std::string dtype = "fp32";  // of computation: fp32 | bf16; weights and moments are kept in fp32 beside
   std::string device = "cpu";  // cpu | cuda
+  double memory_share = 1;     // of a card's memory, of all trainers of this process together
   bool recompute = false;      // layers again in the backward pass: less memory, a third more time
 };
 

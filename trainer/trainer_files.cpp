@@ -1,5 +1,6 @@
 // Trainer: checkpoints.
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "trainer/learn/checkpoint.h"
@@ -18,6 +19,34 @@ std::string hex(uint64_t value) {
   return text;
 }
 
+// The config.json that the model came with, or one that its shape makes; weights are saved in fp32.
+Json saved_config(const TrainerSpec& spec, const ModelConfig& shape, Role role) {
+  Json config = spec.config_json.is_object() ? spec.config_json : write_config(shape);
+  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = "float32";
+  config["khost_role"] = role == Role::critic ? "critic" : "actor";
+  return config;
+}
+
+// What other programs read beside the weights: the tokenizer with its companions, and the generation config.
+Status save_companions(const TrainerSpec& spec, const std::string& place) {
+  std::map<std::string, std::string> files;
+  if (spec.tokenizer) {
+    if (const Status done = spec.tokenizer->save(place + "/tokenizer.json"); !done) {
+      return done;
+    }
+    files = spec.tokenizer->companions();
+  }
+  if (!spec.generation_config.empty()) {
+    files["generation_config.json"] = spec.generation_config;
+  }
+  for (const auto& [name, text] : files) {
+    if (const Status done = write_file(place + "/" + name, text); !done) {
+      return done;
+    }
+  }
+  return ok();
+}
+
 }  // namespace
 
 Status Trainer::save(const std::string& directory, const Json& note, bool optimizer) {
@@ -28,8 +57,7 @@ Status Trainer::save(const std::string& directory, const Json& note, bool optimi
     return optimizer ? optimizer_->save(network_->weights, "") : ok();
   }
   const Optimizer::State state = optimizer ? optimizer_->state() : Optimizer::State{};
-  Json config = write_config(network_->weights.config);
-  config["khost_role"] = role_ == Role::critic ? "critic" : "actor";
+  const Json config = saved_config(spec_, network_->weights.config, role_);
   // The stream of default seeds travels as text: JSON numbers lose the high bits of a 64-bit state in other readers.
   const Json kept = {{"steps", state.steps},
                      {"skipped_nonfinite", state.nonfinite},
@@ -53,10 +81,8 @@ Status Trainer::save(const std::string& directory, const Json& note, bool optimi
         return done;
       }
     }
-    if (spec_.tokenizer) {
-      if (const Status done = spec_.tokenizer->save(place + "/tokenizer.json"); !done) {
-        return done;
-      }
+    if (const Status done = save_companions(spec_, place); !done) {
+      return done;
     }
     if (const Status done = write_json(place + "/config.json", config); !done) {
       return done;

@@ -81,8 +81,8 @@ std::tuple<T...> read_arguments([[maybe_unused]] lua_State* L, Tag<std::tuple<T.
   return std::tuple<T...>{argument<T>(L, static_cast<int>(I) + 1)...};
 }
 
-// The arguments of F's Lua call from the stack, as a function that calls F with them behind `front`. With parameters A…
-// behind those of `front`.
+// Reads F's arguments from the stack and returns a function that calls F with them. What that function is called with
+// (`front`) comes first; A are the parameters of F behind it.
 template <auto F, class... A>
 auto with_arguments(lua_State* L) {
   using Values = typename Parameters<A...>::Values;

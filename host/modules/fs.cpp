@@ -15,7 +15,9 @@
 #include "host/base/sha256.h"
 #include "host/host.h"
 #include "host/log/plain_text.h"
+#include "host/lua/task.h"
 #include "host/modules/modules.h"
+#include "host/modules/workers.h"
 #include "sandbox/beneath.h"
 
 namespace khost {
@@ -135,6 +137,22 @@ std::optional<std::string> exists(std::string path) {
   return stdfs::is_directory(status) ? "folder" : stdfs::is_regular_file(status) ? "file" : "other";
 }
 
+// Of a file, in bytes.
+Result<double> size(std::string path) {
+  std::error_code error;
+  const auto bytes = stdfs::file_size(path, error);
+  if (error) {
+    return Failure{"size of " + path + ": " + error.message(), "io"};
+  }
+  return static_cast<double>(bytes);
+}
+
+Status rename(std::string from, std::string to) {
+  std::error_code error;
+  stdfs::rename(from, to, error);
+  return error ? Status(Failure{"rename " + from + " to " + to + ": " + error.message(), "io"}) : ok();
+}
+
 Status mkdirs(std::string path) {
   std::error_code error;
   stdfs::create_directories(path, error);
@@ -184,6 +202,16 @@ void release(std::shared_ptr<Hold> held) {
 std::string sha256(std::string text) {
   return sha256_hex(text);
 }
+void sha256_file(lua::Resume<std::string> done, std::string path) {
+  submit_blocking([done, path] {
+    Result<std::string> sum = sha256_of_file(path);
+    if (sum) {
+      done(std::move(*sum));
+    } else {
+      done.fail(sum.failure());
+    }
+  });
+}
 std::string root(lua_State* L) {
   return Host::of(L).root();
 }
@@ -204,6 +232,7 @@ void open_fs(lua_State* L) {
             lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
             lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
             lua::def<read_beneath>("read_beneath"), lua::def<list_beneath>("list_beneath"), lua::def<sha256>("sha256"),
+            lua::def<sha256_file>("sha256_file"), lua::def<size>("size"), lua::def<rename>("rename"),
             lua::def<root>("root"), lua::def<build_dir>("build_dir"), lua::def<print_error>("eprint")});
 }
 

@@ -3,10 +3,15 @@
 // caller's credentials to a host that it did not name.
 #include <curl/curl.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,12 +41,14 @@ struct HttpRequest {
   double idle_s = 0;  // 0: none
   double most_bytes = 64 << 20;
   std::string stop_at;
+  std::string into;
 };
 constexpr auto fields(Tag<HttpRequest>) {
   using R = HttpRequest;
   return std::tuple(field("url", &R::url), field("method", &R::method), field("headers", &R::headers),
                     field("body", &R::body), field("timeout_s", &R::timeout_s), field("connect_s", &R::connect_s),
-                    field("idle_s", &R::idle_s), field("most_bytes", &R::most_bytes), field("stop_at", &R::stop_at));
+                    field("idle_s", &R::idle_s), field("most_bytes", &R::most_bytes), field("stop_at", &R::stop_at),
+                    field("into", &R::into));
 }
 
 struct HttpAnswer {
@@ -106,14 +113,73 @@ class Cancel {
   std::atomic<bool> asked_{false};
 };
 
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
 struct Transfer {
   const HttpRequest& request;
   HttpAnswer answer;
   bool too_large = false;
   bool stopped = false;
+  int status = 0;  // of the answer that is being read
+  std::unique_ptr<std::FILE, CloseFile> file;
+  double file_bytes = 0;
+  std::string file_failure = {};  // why `into` cannot take the body
+
+  // The file that takes the body of an answer 200 from its beginning, and of an answer 206 where it ends: when the
+  // answer begins elsewhere nothing is written.
+  bool open_file() {
+    struct stat info = {};
+    const bool there = ::stat(request.into.c_str(), &info) == 0;
+    const double begin = status == 206 && there ? static_cast<double>(info.st_size) : 0;
+    if (status == 206) {
+      const std::string& range = answer.headers["content-range"];
+      if (range.rfind("bytes " + std::to_string(static_cast<int64_t>(begin)) + "-", 0) != 0) {
+        file_failure = "the server sends the range '" + range + "', but " + request.into + " has " +
+                       std::to_string(static_cast<int64_t>(begin)) + " bytes";
+        return false;
+      }
+    }
+    file.reset(std::fopen(request.into.c_str(), status == 206 ? "ab" : "wb"));
+    if (!file) {
+      file_failure = "open " + request.into + ": " + std::strerror(errno);
+      return false;
+    }
+    file_bytes = begin;
+    return true;
+  }
+
+  size_t put_into_file(const char* data, size_t size) {
+    if (!file && !open_file()) {
+      return 0;
+    }
+    file_bytes += static_cast<double>(size);
+    if (file_bytes > request.most_bytes) {
+      too_large = true;
+      return 0;
+    }
+    if (std::fwrite(data, 1, size, file.get()) != size) {
+      file_failure = "write " + request.into + ": " + std::strerror(errno);
+      return 0;
+    }
+    return size;
+  }
+
+  // What stdio still holds; false when the disk does not take it.
+  bool close_file() {
+    if (file && std::fclose(file.release()) != 0) {
+      file_failure = "write " + request.into + ": " + std::strerror(errno);
+      return false;
+    }
+    return true;
+  }
 
   static size_t on_body(char* data, size_t, size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
+    if (!transfer.request.into.empty() && (transfer.status == 200 || transfer.status == 206)) {
+      return transfer.put_into_file(data, size);
+    }
     std::string& body = transfer.answer.body;
     if (static_cast<double>(body.size() + size) > transfer.request.most_bytes) {
       transfer.too_large = true;
@@ -131,9 +197,11 @@ struct Transfer {
 
   static size_t on_header(char* data, size_t, size_t size, void* self) {
     const std::string line(data, size);
-    auto& headers = static_cast<Transfer*>(self)->answer.headers;
+    auto& transfer = *static_cast<Transfer*>(self);
+    auto& headers = transfer.answer.headers;
     if (line.rfind("HTTP/", 0) == 0) {
       headers.clear();  // of an answer before this one, such as 100
+      transfer.status = std::atoi(line.c_str() + std::min(line.find(' '), line.size()));
     }
     const size_t colon = line.find(':');
     if (colon != std::string::npos) {
@@ -187,7 +255,9 @@ void set_up(CURL* easy, const HttpRequest& request, curl_slist* headers, Transfe
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_NOPROXY, direct.c_str());
-  curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
+  if (request.into.empty()) {
+    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");  // ranges of a file count the bytes as they are sent
+  }
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, milliseconds(request.timeout_s));
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(request.connect_s));
@@ -232,7 +302,7 @@ Result<HttpAnswer> perform(const HttpRequest& request, Cancel& cancel) {
   if (multi == nullptr || easy == nullptr) {
     return Failure{"libcurl cannot start", "host"};
   }
-  Transfer transfer{request, {}};
+  Transfer transfer{request, {}, false, false, 0, nullptr, 0, {}};
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");  // no waiting for 100
   for (const auto& [name, value] : request.headers) {
     headers = curl_slist_append(headers, (name + ": " + value).c_str());
@@ -251,6 +321,10 @@ Result<HttpAnswer> perform(const HttpRequest& request, Cancel& cancel) {
   curl_easy_cleanup(easy);
   curl_slist_free_all(headers);
   multis().give_back(multi);
+  const bool kept = transfer.close_file();
+  if (!kept || !transfer.file_failure.empty()) {
+    return Failure{request.url + ": " + transfer.file_failure, "file"};
+  }
   if (transfer.too_large) {
     return Failure{request.url + ": the answer is larger than most_bytes", "limit"};
   }

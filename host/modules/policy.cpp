@@ -112,8 +112,8 @@ trainer::GenerateOptions read_options(const PolicyPtr& policy, const GenerateTab
   if (!(table.top_p > 0) || table.top_p > 1) {
     throw ArgError("top_p: expected above 0 and at most 1");
   }
-  if (!table.stop && policy->end_token() >= 0) {
-    options.stop.push_back(static_cast<int32_t>(policy->end_token()));
+  if (!table.stop) {
+    options.stop.assign(policy->end_tokens().begin(), policy->end_tokens().end());
   }
   for (const Stop& stop : table.stop.value_or(std::vector<Stop>())) {
     const int32_t id = stop.text.empty() ? stop.id : tokenizer_of(policy).special_id(stop.text);
@@ -240,7 +240,10 @@ int64_t positions(PolicyPtr policy) {
   return policy->positions();
 }
 std::optional<int64_t> end_token(PolicyPtr policy) {
-  return policy->end_token() < 0 ? std::nullopt : std::optional(policy->end_token());
+  return policy->end_tokens().empty() ? std::nullopt : std::optional(policy->end_tokens().front());
+}
+std::vector<int64_t> end_tokens(PolicyPtr policy) {
+  return policy->end_tokens();
 }
 
 std::map<std::string, double> stats(PolicyPtr policy) {
@@ -326,6 +329,7 @@ Result<TrainerPtr> open_from_table(const OpenTable& table, const std::string& de
   spec.lease_path = table.lease.value_or(default_lease);
   spec.dtype = table.dtype;
   spec.recompute = table.recompute;
+  spec.memory_share = table.memory_share;
   spec.device = table.device;
   spec.engine.dtype = table.sampler_dtype;
   return trainer::Trainer::open(spec);
@@ -341,7 +345,7 @@ void add_policy_classes(lua_State* L) {
   add_class<trainer::Policy>(
       L, {def<generate>("generate"), def<generate_group>("generate_group"), def<logprobs>("logprobs"),
           def<encode>("encode"), def<decode>("decode"), def<special>("special"), def<version>("version"),
-          def<positions>("positions"), def<end_token>("end_token"), def<stats>("stats"),
+          def<positions>("positions"), def<end_token>("end_token"), def<end_tokens>("end_tokens"), def<stats>("stats"),
           def<close_handle<trainer::Policy>>("close")});
   add_class<const trainer::Tokenizer>(
       L, {def<tokenizer_encode>("encode"), def<tokenizer_decode>("decode"), def<tokenizer_save>("save"),

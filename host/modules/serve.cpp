@@ -1,5 +1,7 @@
 // khost.serve: an HTTP/1.1 listener, lines on standard input and output, and the signal that ends a service
 // (scripts/meta/khost.serve.lua).
+#include <csignal>
+
 #include "host/host.h"
 #include "host/lua/bind.h"
 #include "host/lua/task.h"
@@ -71,6 +73,11 @@ void settle(const std::shared_ptr<std::optional<Resume<R>>>& held, Result<R> res
   }
 }
 
+// Whoever reads a service's log or answers may go; that is told by the write, and must not end the service.
+void outlive_readers() {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
 Result<std::shared_ptr<Listener>> listen(lua_State* L, serve::Limits limits) {
   if (limits.port < 0 || limits.port > 65535 || limits.connections < 1 || !(limits.header_bytes >= 256) ||
       !(limits.header_bytes <= 1 << 20)) {
@@ -81,6 +88,7 @@ Result<std::shared_ptr<Listener>> listen(lua_State* L, serve::Limits limits) {
       throw ArgError("listen: header_s, body_s, write_s and idle_s are more than 0 and at most 1e6");
     }
   }
+  outlive_readers();
   return Listener::open(Host::of(L).io(), limits);
 }
 
@@ -163,6 +171,7 @@ bool gone(std::shared_ptr<Exchange> exchange) {
 }
 
 Result<std::shared_ptr<Lines>> lines(lua_State* L) {
+  outlive_readers();
   return Lines::open(Host::of(L).io());
 }
 

@@ -106,6 +106,7 @@ struct OpenTable {
   std::string dtype = "fp32";
   std::string sampler_dtype;  // empty: as dtype
   std::string device = "cpu";
+  double memory_share = 1;
   bool recompute = false;
 };
 
@@ -122,7 +123,8 @@ constexpr auto fields(Tag<OpenTable>) {
                     field("threads", &OpenTable::threads), field("slots", &OpenTable::slots),
                     field("positions", &OpenTable::positions), field("lease", &OpenTable::lease),
                     field("dtype", &OpenTable::dtype), field("sampler_dtype", &OpenTable::sampler_dtype),
-                    field("device", &OpenTable::device), field("recompute", &OpenTable::recompute));
+                    field("device", &OpenTable::device), field("memory_share", &OpenTable::memory_share),
+                    field("recompute", &OpenTable::recompute));
 }
 
 // Blocks: loads weights.

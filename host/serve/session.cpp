@@ -109,7 +109,9 @@ void Session::read_head(double seconds) {
 void Session::on_head(const error_code& error) {
   if (retired_) {
     close();
-  } else if (!error) {
+    return;
+  }
+  if (!error) {
     take_head();
   } else if (timed_out_ && (buffer_.size() > 0 || parser_->got_some())) {
     refuse(408, "the header did not arrive in time");

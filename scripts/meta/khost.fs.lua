@@ -35,6 +35,17 @@ function fs.list_beneath(folder, path) end
 ---@return "file"|"folder"|"other"|nil
 function fs.exists(path) end
 
+--- Of a file, in bytes.
+---@param path string
+---@return number|nil bytes, string? message, string? code
+function fs.size(path) end
+
+--- In the place of what has the name now.
+---@param from string
+---@param to string
+---@return true|nil, string? message, string? code
+function fs.rename(from, to) end
+
 ---@param path string
 ---@return true|nil, string? message, string? code
 function fs.mkdirs(path) end
@@ -73,6 +84,12 @@ function fs.hold(path) end
 ---@param text string
 ---@return string
 function fs.sha256(text) end
+
+--- Of a file of any size, on a thread of its own.
+---@async
+---@param path string
+---@return string|nil, string? message, string? code
+function fs.sha256_file(path) end
 
 --- The folder that holds scripts/, recipes/, skills/ and tools/.
 ---@return string

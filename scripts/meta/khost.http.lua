@@ -14,6 +14,9 @@ local http = {}
 ---@field idle_s? number                    without a byte for so long it fails; whole seconds; never when absent
 ---@field most_bytes? number                of the answer; 64 MiB when absent
 ---@field stop_at? string                   text in the answer behind which nothing is read ("data: [DONE]")
+---@field into? string                      file that takes the body of an answer 200 from its beginning and of an
+---                                         answer 206 at its end; most_bytes is then the file's, and what came before
+---                                         a failure stays in it
 
 ---@class (exact) khost.HttpAnswer
 ---@field status integer
@@ -22,7 +25,8 @@ local http = {}
 ---@field seconds number
 
 --- Waits for the answer, whatever its status. Failures: "connect", "timeout" (also idle_s), "io" (the connection was
---- cut), "limit" (most_bytes), "bad_input" (the url).
+--- cut), "limit" (most_bytes), "bad_input" (the url), "file" (`into` cannot be written, or the range that the server sends
+--- does not begin where it ends).
 ---@async
 ---@param request khost.HttpRequest
 ---@return khost.HttpAnswer|nil answer, string? message, string? code

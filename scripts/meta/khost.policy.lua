@@ -68,8 +68,13 @@ function Policy:decode(tokens, options) end
 ---@return integer|nil
 function Policy:special(text) end
 
+--- The token that is written where an answer ends; nil when the model names none.
 ---@return integer|nil
 function Policy:end_token() end
+
+--- Every token that ends a generation without `stop`: those of config.json and generation_config.json.
+---@return integer[]
+function Policy:end_tokens() end
 
 --- The longest sequence the model reads.
 ---@return integer

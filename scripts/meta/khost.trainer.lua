@@ -40,7 +40,7 @@ local Tokenizer = {}
 ---@field qkv_bias? boolean          false; biases on q, k and v, as Qwen2 has
 ---@field qk_norm? boolean           false; normed q and k heads, as Qwen3 has
 ---@field begin_token? integer
----@field end_token? integer         what ends a generation when `stop` is not given
+---@field end_token? integer|integer[]  what ends a generation when `stop` is not given
 ---@field family? string
 
 ---@class (exact) khost.OptimizerOptions
@@ -62,6 +62,7 @@ local Tokenizer = {}
 ---@field dtype? "fp32"|"bf16"          of computation, fp32; weights and moments are kept in fp32 beside
 ---@field sampler_dtype? "fp32"|"bf16"  of generation, as dtype; "bf16" beside fp32 training shows their mismatch
 ---@field device? "cpu"|"cuda"  where weights are kept and all tensor work is done, "cpu"; "cuda" is the first visible card
+---@field memory_share? number  of a card's memory that the process's tensors may hold, cached blocks included; 1
 ---@field recompute? boolean   compute layers again in the backward pass: less memory, more time
 ---@field lease? string        device lease taken shared around each piece of work; the host's when absent, "" for none
 
@@ -195,7 +196,9 @@ function Trainer:critic() end
 ---@return khost.Tokenizer|nil
 function Trainer:tokenizer() end
 
---- Writes weights, optimizer, tokenizer, random state and a note; the directory appears whole or not at all.
+--- Writes weights, optimizer, tokenizer, random state and a note; the directory appears whole or not at all. What the
+--- model's folder had beside (chat template, generation config, special tokens, other keys of config.json) is carried
+--- over, so that other programs serve the saved folder as they did the first.
 --- With optimizer = false it has no moments: the weights are copied first, and updates go on while the copy is written.
 ---@async
 ---@param directory string
@@ -239,8 +242,8 @@ function trainer.train_tokenizer(texts, options) end
 ---@return {rank: integer, size: integer}|nil, string? message, string? code
 function trainer.ranks() end
 
---- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0), with
---- weights in fp32. The folder appears whole or not at all.
+--- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K,
+--- Q5_K, Q6_K), with weights in fp32. The folder appears whole or not at all.
 ---@async
 ---@param path string
 ---@param directory string

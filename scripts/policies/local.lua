@@ -29,7 +29,7 @@ function Conversation:draw(limit)
   end
   self.draws = self.draws + 1
   local drawn, message, code = self.policy:generate(self.tokens, { max_tokens = room, temperature = self.temperature,
-    seed = self.stream:integer(1, 2147483646), stop = { self.stop } })
+    seed = self.stream:integer(1, 2147483646), stop = self.stops })
   if not drawn then
     return nil, message, code
   end
@@ -72,8 +72,11 @@ end
 ---@return table
 function local_policy.open(policy, format, options)
   local chat = format.open(policy)
+  -- A model may end its answer by another of its end tokens than the chat format writes.
+  local stops = policy:end_tokens()
+  table.insert(stops, 1, format.STOP)
   return { name = options.name, format = format, begin = function(task, stream)
-    local self = setmetatable({ policy = policy, chat = chat, stop = format.STOP, stream = stream, draws = 0,
+    local self = setmetatable({ policy = policy, chat = chat, stops = stops, stream = stream, draws = 0,
       temperature = options.temperature or 1, most = math.min(options.tokens, policy:positions()), tokens = {},
       mask = {}, logprobs = {} }, Conversation)
     append(self, chat:prompt(task, not options.fixed and stream or nil), 0)

@@ -50,7 +50,7 @@ end
 -- Why something was dropped or ended early: {label, count}, most frequent first.
 local DROPS = {
   { title = "Tasks dropped by the filter", empty = "no task was dropped", sql = [[
-    SELECT coalesce(nullif(reason, ''), status) AS label, count(*) AS count FROM tasks WHERE status <> 'kept'
+    SELECT coalesce(nullif(reason, ''), status) AS label, count(*) AS count FROM tasks WHERE status = 'dropped'
     GROUP BY 1 ORDER BY 2 DESC, 1]] },
   { title = "How trajectories ended", empty = "no trajectories", sql = [[
     SELECT coalesce(status, '') AS label, count(*) AS count FROM trajectories GROUP BY 1 ORDER BY 2 DESC, 1]] },

@@ -22,6 +22,7 @@ local function options_of(run, folder)
   local machine, model = run.config.machine, run.config.model
   return { model = folder, seed = run.seed, device = machine.device, dtype = machine.dtype,
     threads = machine.threads > 0 and machine.threads or nil, slots = model.slots, recompute = model.recompute,
+    memory_share = model.memory_share,
     positions = model.slots and model.tokens or nil }
 end
 

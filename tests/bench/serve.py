@@ -28,6 +28,7 @@ FIXTURES = ["good/relu_plus_one", "good/row_softmax", "wrong/off_by_one"]
 BROKEN = "int broken(\n"
 MOST_GROWTH = 1.05  # of resident memory, of the last minute over the second
 MOST_UNFAIR = 2.0   # of a client's mean time over the mean of all
+PATIENCE_S = 400     # after the last kill
 MOST_WAITING = 1000  # requests of a client
 
 
@@ -105,7 +106,7 @@ class Service:
 
 class Client(threading.Thread):
     def __init__(self, number, service, token, end, seen):
-        super().__init__()
+        super().__init__(daemon=True)
         self.number, self.service, self.token, self.end, self.seen = number, service, token, end, seen
         self.random = random.Random(number)
         self.latencies, self.statuses, self.faults = [], collections.Counter(), []
@@ -156,6 +157,7 @@ class Client(threading.Thread):
     def check(self, verdict, known, text):
         if verdict["status"] != known:
             self.faults.append(f"{verdict['status']} {verdict['reason']} {verdict['detail']!r} where {known} is known")
+            return
         artefact = verdict["evidence"].get("artefact_hash")
         if artefact and self.seen.setdefault(text, artefact) != artefact:
             self.faults.append("an answer belongs to another candidate")
@@ -234,9 +236,11 @@ def main():
         for client in clients:
             client.start()
         names, memory = watch(service, options, end)
+        last = time.monotonic() + PATIENCE_S
         for client in clients:
-            client.join()
+            client.join(max(0, last - time.monotonic()))
         faults = report(options, clients, names, memory)
+        faults += [f"client {c.number} has no answer {PATIENCE_S} s after the last kill" for c in clients if c.is_alive()]
         asked, answered = sum((c.statuses for c in clients), collections.Counter()), service.count(tokens[0])
         if asked != answered:
             faults.append(f"the service counts {answered}, the clients {dict(asked)}")

@@ -144,8 +144,8 @@ def main():
     rows = []
     for row in TASKS:
         if not names or row[0] in names:
-            print(row[0], file=sys.stderr, flush=True)
             rows.append(Row(row))
+            print(line(rows[-1]), file=sys.stderr, flush=True)  # a run that is cut short has told what it found
     text = ["| task | K, drawn and planted | answers that count, all refused | unobservable | pass | honest ways, with the "
             "K that each needs | s |", "|---|---|---|---|---|---|---|", *map(line, rows)]
     judged = [r for r in rows if not r.refused]

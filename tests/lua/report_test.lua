@@ -74,12 +74,16 @@ function spec.a_page_that_serves_newer_data_may_ask_its_own_server_only()
 end
 
 function spec.the_data_of_a_run_hold_every_figure_of_its_store()
-  local data = data_of(page.html(page.data { sample() })).runs[1]
+  local run = sample()
+  assert(run:put("tasks", "a", { status = "dropped", reason = "too_fast" }))
+  assert(run:put("tasks", "b", { status = "composed" }))  -- nobody has decided on it yet
+  local data = data_of(page.html(page.data { run })).runs[1]
   t.expect(data.totals.trajectories, 24)
   t.expect(data.totals.verdicts, 24)
   t.expect(data.stages[3].stage, "agentic")
   t.expect(data.stages[3].trajectories, 12)
   t.expect(data.stages[3].spent.drawing, 4)
+  t.expect(data.drops[1].rows, { { label = "too_fast", count = 1 } })
   t.expect(data.tables[1].title, "single_turn: what it made")
   has(data.config, "ppo.steps = 3")
   has(data.sources["task-1"], "the reference")

@@ -232,6 +232,58 @@ function spec.a_full_queue_is_429_and_each_waiting_request_gets_one_answer()
   end)
 end
 
+function spec.a_client_whose_quota_is_used_up_is_told_when_to_come_back()
+  local limited = TOKENS:gsub('rights = %["candidates"%]', 'rights = ["candidates"]\ndevice_s = 3')
+  kit.with({ clients = limited, answer = function()
+    return kit.verdict("wrong", "verify", "mismatch", { evidence = { tolerance = "calibrated", exclusive_s = 2 } })
+  end }, function(service)
+    local headers = bearer(TOKEN)
+    t.expect({ (service.post(asks(), { headers = headers })), (service.post(asks(), { headers = headers })) },
+      { 200, 200 })
+    local status, answer, got = service.post(asks(), { headers = headers })
+    t.expect({ status, answer.error.code }, { 429, "quota" })
+    local seconds = tonumber(got.headers["retry-after"])
+    t.is_true(seconds > 3400 and seconds <= 3600, "an hour after the first minute of use, not in " .. seconds)
+    t.expect(service.post(asks(), { headers = bearer(OTHER) }), 200)
+    t.expect(#service.asked, 3)
+  end)
+end
+
+-- Sends one request, closes its sending side, and prints what came back.
+local HALF_CLOSED = [[
+import socket, sys
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+body = sys.argv[2].encode()
+peer.sendall(b"POST /v1/verdict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+peer.shutdown(socket.SHUT_WR)
+text = b""
+while block := peer.recv(4096):
+    text += block
+print(text.decode())
+]]
+
+function spec.a_request_whose_sender_stopped_listening_while_it_waited_is_not_judged()
+  local json, machine = require "khost.json", require "khost.machine"
+  local open = false
+  kit.with({ answer = function()
+    while not open do sched.sleep(0.005) end
+    return kit.wrong()
+  end, slots = 1 }, function(service)
+    local first = sched.spawn(function() return service.post(asks()) end)
+    t.eventually(function() return #service.asked == 1 end)
+    local half = sched.spawn(function()
+      return machine.run { "/usr/bin/env", "python3", "-c", HALF_CLOSED, tostring(service.port), json.encode(asks()) }
+    end)
+    t.eventually(function() return service.app.queue.waiting == 1 end, 20)
+    sched.sleep(0.2)
+    open = true
+    local done = assert(half:wait())
+    t.is_true(done.output:find("400 Bad Request", 1, true) and done.output:find("half_closed", 1, true), done.output)
+    t.expect((first:wait()), 200)
+    t.expect(#service.asked, 1)
+  end)
+end
+
 function spec.a_drain_finishes_what_is_in_work_and_refuses_the_rest()
   local open = false
   kit.with({ answer = function()

@@ -4,7 +4,8 @@ local fs = require "khost.fs"
 local t = require "tests.lua.harness"
 
 -- Files that are given a whole section as a table and read its keys there.
-local GIVEN = { base = { "scripts/training/base.lua", "recipes/stages/base.lua" }, ppo = { "scripts/training/ppo.lua", "scripts/training/update.lua" },
+local GIVEN = { base = { "scripts/training/base.lua", "recipes/stages/base.lua" },
+  ppo = { "scripts/training/ppo.lua", "scripts/training/update.lua" },
   plan = { "scripts/lib/plan.lua" }, tasks = { "scripts/synthesis/compose.lua" },
   limits = { "scripts/agent/episode.lua" } }
 local FOLDERS = { "scripts", "recipes" }

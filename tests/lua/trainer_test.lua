@@ -25,6 +25,14 @@ local function play(actor_policy, seed)
   return episode
 end
 
+function spec.a_share_of_memory_is_above_nothing_and_at_most_all()
+  for _, share in ipairs { 0, -0.5, 1.5, 0 / 0 } do
+    local opened, message, code = trainer.open { model = shape, lease = "", memory_share = share }
+    test.expect({ opened, code }, { nil, "bad_input" })
+    test.is_true(message:find("memory_share", 1, true), message)
+  end
+end
+
 function spec.a_closed_trainer_says_so_and_its_policy_goes_on()
   local actor = open(2)
   local draw = actor:policy()

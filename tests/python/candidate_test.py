@@ -267,6 +267,23 @@ class Alone(unittest.TestCase):
 
         self.assertEqual(in_a_child(confined), (0, [1], "refused"))
 
+    def test_what_is_built_in_forward_is_found_in_a_confined_process_and_a_forward_without_an_end_is_left_there(self):
+        if LIBRARY is None:
+            self.skipTest("no library")
+        source = BUILDS.replace("BEFORE", "os.makedirs('/proc/no/such/folder')") + IN_FORWARD
+        forever = source.replace("if x.is_cuda", "while True:\n            try:\n                x + 1\n            except:\n"
+                                 "                break\n        if x.is_cuda")
+
+        def confined(text):
+            candidate_record.FORWARD_S = 1
+            rc = ctypes.CDLL(LIBRARY).khost_confine()
+            answer = candidate_record.record({"source": text, "init": None, "inputs": INPUTS})
+            return rc, [one["name"] for one in answer.get("extensions", [answer])]
+
+        self.assertEqual(in_a_child(lambda: confined(source)), (0, ["own"]))
+        # What hides that it was stopped goes on from there.
+        self.assertEqual(in_a_child(lambda: confined(forever)), (0, ["own"]))
+
 
 def call_extension(path, name):
     """Kernels do not run without a GPU; the functions' arguments, checks and results do."""

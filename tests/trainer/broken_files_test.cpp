@@ -2,14 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <sys/resource.h>
 
-#include "tests/trainer/gguf_writer.h"
+#include "tests/trainer/gguf_models.h"
 #include "tests/trainer/support.h"
 #include "trainer/learn/checkpoint.h"
 #include "trainer/model/gguf.h"
+#include "trainer/model/gguf_model.h"
 #include "trainer/model/safetensors.h"
 #include "trainer/trainer.h"
 
@@ -222,6 +224,8 @@ TEST_CASE("mutated GGUF files never crash the reader") {
   writer.texts("tokenizer.ggml.tokens", {"a", "b", "c"});
   writer.tensor("t0", {32, 2}, 3, std::string(40, '\x11'));
   writer.tensor("t1", {4}, 0, std::string(16, '\x3f'));
+  writer.tensor("t2", {256, 1}, 12, std::string(144, '\x21'));
+  writer.tensor("t3", {256, 1}, 14, std::string(210, '\x21'));
   int accepted = 0;
   mutate(writer.bytes(), path, 3000, [&] {
     const Result<Gguf> file = Gguf::open(path);
@@ -231,15 +235,67 @@ TEST_CASE("mutated GGUF files never crash the reader") {
     }
     ++accepted;
     for (const auto& [name, tensor] : file.value().tensors()) {
-      size_t count = tensor.bytes.empty() ? 0 : 1;
-      for (const int64_t size : tensor.shape) {
-        count *= static_cast<size_t>(size);
-      }
-      std::vector<float> out(count);
+      std::vector<float> out(tensor.bytes.empty() ? 0 : static_cast<size_t>(tensor.elements()));
       (void)dequantize(tensor, out);
     }
   });
   MESSAGE(accepted << " of 3000 mutated files were still readable");
+}
+
+TEST_CASE("mutated GGUF models become a folder that opens, or a failure by name and no folder") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf";
+  int accepted = 0;
+  mutate(testing::small_model().bytes(), path, 300, [&] {
+    std::filesystem::remove_all(folder / "model");
+    const khost::Status made = convert_gguf(path, folder / "model");
+    CHECK(std::filesystem::exists(folder / "model") == static_cast<bool>(made));
+    if (!made) {
+      CHECK(made.failure().message.find(path) != std::string::npos);
+      return;
+    }
+    ++accepted;
+    CHECK(why(folder / "model") == "");
+  });
+  MESSAGE(accepted << " of 300 mutated models were still converted");
+}
+
+TEST_CASE("counts and sizes of a GGUF file that overflow or lie are refused before memory is taken") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.gguf";
+  const auto message = [&](const std::string& bytes) {
+    write_text(path, bytes);
+    const Result<Gguf> file = Gguf::open(path);
+    return file ? std::string() : file.failure().message;
+  };
+  const auto with_number = [](std::string bytes, size_t at, uint64_t number) {
+    std::memcpy(bytes.data() + at, &number, 8);
+    return bytes;
+  };
+  testing::GgufWriter writer;
+  writer.tensor("t", {32, 2}, 8, std::string(68, '\x11'));
+  const std::string good = writer.bytes();
+  CHECK(message(good) == "");
+  // Header: magic, version, tensors (8), keys (16); the tensor: its name (24), dimensions (33), sizes (37, 45), type
+  // (53), offset (57).
+  check_names(message(with_number(good, 8, uint64_t{1} << 60)), {path, "tensors"});
+  check_names(message(with_number(good, 16, uint64_t{1} << 60)), {path, "keys"});
+  check_names(message(with_number(good, 24, ~uint64_t{0})), {path, "name of"});
+  check_names(message(with_number(good, 37, uint64_t{1} << 63)), {path, "tensor t", "dimension"});
+  check_names(message(with_number(with_number(good, 37, uint64_t{1} << 33), 45, uint64_t{1} << 33)),
+              {path, "tensor t", "2^40 elements"});
+  check_names(message(with_number(good, 37, 33)), {path, "tensor t", "33 elements", "Q8_0"});
+  check_names(message(with_number(good, 45, 4)), {path, "tensor t", "outside the file: 136 bytes"});
+  check_names(message(with_number(good, 57, ~uint64_t{31})), {path, "tensor t", "outside the file"});
+  check_names(message(with_number(good, 57, 1)), {path, "tensor t", "not aligned"});
+  check_names(message(good.substr(0, good.size() - 60)), {path, "tensor t", "fetch it again"});
+  check_names(message(good.substr(0, 40)), {path, "ends in the middle of its header"});
+  check_names(message("GGML" + good.substr(4)), {path, "no GGUF file"});
+  check_names(message(with_number(good, 4, 0x0100000003000000)), {path, "GGUF version", "llama.cpp"});
+  testing::GgufWriter list;
+  list.texts("x", {});
+  // Behind the key: its name (24), type (33), the elements' type (37), their count (41).
+  check_names(message(with_number(list.bytes(), 41, uint64_t{1} << 62)), {path, "key x", "array of"});
 }
 
 TEST_CASE("mutated tokenizer files never crash the reader, and what loads encodes") {

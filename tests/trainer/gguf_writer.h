@@ -17,6 +17,10 @@ class GgufWriter {
     begin(key, 4);
     put(metadata_, value);
   }
+  void flag(const std::string& key, bool value) {
+    begin(key, 7);
+    metadata_ += value ? '\1' : '\0';
+  }
   void real(const std::string& key, float value) {
     begin(key, 6);
     put(metadata_, value);

@@ -3,6 +3,7 @@
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -28,6 +29,8 @@ const void* data_or_null(const at::Tensor& x) {
 class Cuda : public Accelerator {
  public:
   std::string name() const override { return at::cuda::getCurrentDeviceProperties()->name; }
+
+  void limit_memory(double share) override { c10::cuda::CUDACachingAllocator::setMemoryFraction(share, 0); }
 
   void finish() override {
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
@@ -126,8 +129,9 @@ class Cuda : public Accelerator {
                 stream());
   }
 
-  std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions) override {
-    return make_decoder(weights, slots, positions);
+  std::unique_ptr<DeviceDecoder> decoder(const Weights& weights, int64_t slots, int64_t positions,
+                                         const TokenMask& mask) override {
+    return make_decoder(weights, slots, positions, mask);
   }
 
   std::unique_ptr<DeviceRanks> join(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

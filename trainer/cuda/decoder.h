@@ -5,10 +5,12 @@
 #include <memory>
 
 #include "trainer/generate/device_decoder.h"
+#include "trainer/generate/token_mask.h"
 #include "trainer/model/weights.h"
 
 namespace khost::trainer::cuda {
 
-std::unique_ptr<DeviceDecoder> make_decoder(const Weights& weights, int64_t slots, int64_t positions);
+std::unique_ptr<DeviceDecoder> make_decoder(const Weights& weights, int64_t slots, int64_t positions,
+                                            const TokenMask& mask);
 
 }  // namespace khost::trainer::cuda

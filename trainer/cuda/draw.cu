@@ -65,6 +65,10 @@ __device__ inline uint32_t ordered(float z) {  // as integers, in the order of f
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
+__device__ inline bool allowed(const uint32_t* mask, int64_t token) {
+  return mask == nullptr || (mask[token >> 5] >> (token & 31) & 1u) != 0;
+}
+
 // The sum of `x` over the block, for all threads.
 __device__ float block_sum(float x, float* shared) {
   x = warp_sum(x);
@@ -80,17 +84,17 @@ __device__ float block_sum(float x, float* shared) {
   return total;
 }
 
-// The lowest logit, in the order of `ordered`, that stays: the largest bound above which there are top_k tokens, or
-// tokens that hold top_p of the probability. Found bit by bit.
-__device__ uint32_t bound(const float* row, int64_t vocabulary, const SlotState& state, float scale, float log_sum,
+// The lowest logit, in the order of `ordered`, that stays: the largest bound above which there are top_k tokens that
+// may be drawn, or tokens that hold top_p of the probability. Found bit by bit.
+__device__ uint32_t bound(const float* row, const DrawRows& a, const SlotState& state, float scale, float log_sum,
                           float* shared) {
   uint32_t found = 0;
   for (int bit = 31; bit >= 0; --bit) {
     const uint32_t tried = found | 1u << bit;
     float count = 0;
     float held = 0;
-    for (int64_t c = threadIdx.x; c < vocabulary; c += kThreads) {
-      if (ordered(row[c]) >= tried) {
+    for (int64_t c = threadIdx.x; c < a.vocabulary; c += kThreads) {
+      if (ordered(row[c]) >= tried && allowed(a.mask, c)) {
         count += 1;
         held += __expf(row[c] * scale - log_sum);
       }
@@ -137,6 +141,9 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawRows a) {
       const float scaled = z[i] * scale;
       softmax.add(scaled);
       const int token = static_cast<int>(c) + i;
+      if (!allowed(a.mask, token)) {
+        continue;
+      }
       best.take(greedy || restricted ? scaled : scaled + gumbel(hash(token, low, high)), token);
     }
   }
@@ -155,10 +162,10 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawRows a) {
   }
   const float log_sum = all.most + logf(all.sum);
   if (restricted) {
-    const uint32_t least = bound(row, a.vocabulary, state, scale, log_sum, shared);
+    const uint32_t least = bound(row, a, state, scale, log_sum, shared);
     best = {-INFINITY, 0x7fffffff};
     for (int64_t c = threadIdx.x; c < a.vocabulary; c += kThreads) {
-      if (ordered(row[c]) >= least) {
+      if (ordered(row[c]) >= least && allowed(a.mask, c)) {
         best.take(row[c] * scale + gumbel(hash(static_cast<uint32_t>(c), low, high)), static_cast<int>(c));
       }
     }

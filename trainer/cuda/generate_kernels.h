@@ -90,7 +90,8 @@ struct DrawRows {
   const float* logits;
   const int32_t* slots;  // of each row; below 0: padding
   SlotState* states;
-  SlotDrawn* drawn;  // one a slot
+  SlotDrawn* drawn;      // one a slot
+  const uint32_t* mask;  // a bit for each id that may be drawn, as TokenMask has them; null: all
   Folded folded;
 };
 void draw(const DrawRows& call, cudaStream_t stream);

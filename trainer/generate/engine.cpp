@@ -31,6 +31,7 @@ Engine::Engine(std::shared_ptr<Network> network, std::shared_ptr<const Tokenizer
     : network_(std::move(network)),
       tokenizer_(std::move(tokenizer)),
       options_(options),
+      mask_(make_token_mask(tokenizer_.get(), network_->weights.config.vocabulary)),
       slots_(static_cast<size_t>(options.slots)) {
   const ModelConfig& config = network_->weights.config;
   const int64_t positions = options.positions > 0 ? std::min(options.positions, config.positions) : config.positions;
@@ -283,7 +284,7 @@ void Engine::step(std::vector<Answer>& answers) {
     hidden_NC =
         hidden_NC.index_select(0, at::from_blob(last_rows.data(), {static_cast<int64_t>(last_rows.size())}, at::kLong));
   }
-  const std::vector<Drawn> drawn = drawing.empty() ? std::vector<Drawn>() : sample(w, hidden_NC, draws);
+  const std::vector<Drawn> drawn = drawing.empty() ? std::vector<Drawn>() : sample(w, hidden_NC, draws, mask_);
   for (size_t i = 0; i < drawing.size(); ++i) {
     if (take(*drawing[i], drawn[i])) {
       finish(*drawing[i], std::move(drawing[i]->completion), answers);

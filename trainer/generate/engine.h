@@ -70,6 +70,7 @@ class Engine {
   const std::shared_ptr<Network> network_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const EngineOptions options_;
+  const TokenMask mask_;
   int64_t positions_ = 0;           // longest sequence
   std::unique_ptr<KvCache> cache_;  // on the host
   // On a device: who took part in steps that were launched and not yet collected, oldest first.

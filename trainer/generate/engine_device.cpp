@@ -100,7 +100,7 @@ bool Engine::launch() {
   }
   const Weights& w = weights();
   if (!device_) {
-    device_ = accelerator().decoder(w, options_.slots, positions_);
+    device_ = accelerator().decoder(w, options_.slots, positions_, mask_);
     device_version_ = network_->version;
   }
   if (device_version_ != network_->version) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trainer/generate/random.h"
+#include "trainer/generate/token_mask.h"
 #include "trainer/model/weights.h"
 
 namespace khost::trainer {
@@ -21,7 +22,9 @@ struct Drawn {
   float logp;  // under the temperature, before top_k and top_p; under temperature 1 for the most likely token
 };
 
-// One token for each hidden row.
-std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, const std::vector<Draw>& draws);
+// One token for each hidden row, among those that the mask allows. Log-probabilities are over the whole vocabulary, so
+// that the trainer's recomputed numbers compare.
+std::vector<Drawn> sample(const Weights& weights, const at::Tensor& hidden_NC, const std::vector<Draw>& draws,
+                          const TokenMask& mask = {});
 
 }  // namespace khost::trainer

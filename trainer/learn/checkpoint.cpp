@@ -12,7 +12,6 @@
 
 #include "host/base/defer.h"
 #include "host/base/sha256.h"
-#include "trainer/model/mapped_file.h"
 
 namespace khost::trainer {
 namespace {
@@ -21,16 +20,6 @@ namespace fs = std::filesystem;
 
 Failure failed(const std::string& what, const std::string& path) {
   return Failure{what + " " + path + ": " + std::strerror(errno), "io"};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return failed("open", path);
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
 }
 
 Status flush(const std::string& path) {
@@ -47,12 +36,11 @@ Status flush(const std::string& path) {
 Status write_manifest(const std::string& directory) {
   Json files = Json::object();
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    const Result<MappedFile> file = MappedFile::open(entry.path());
-    if (!file) {
-      return file.failure();
+    const Result<std::string> sha256 = sha256_of_file(entry.path());
+    if (!sha256) {
+      return sha256.failure();
     }
-    files[entry.path().filename()] = {{"bytes", file.value().bytes().size()},
-                                      {"sha256", sha256_hex(file.value().bytes())}};
+    files[entry.path().filename()] = {{"bytes", entry.file_size()}, {"sha256", *sha256}};
     if (const Status flushed = flush(entry.path()); !flushed) {
       return flushed;
     }
@@ -106,25 +94,36 @@ Status verify_checkpoint(const std::string& directory) {
     return Failure{directory + "/manifest.json names no files", "bad_input"};
   }
   for (const auto& [name, entry] : files.items()) {
-    const Result<MappedFile> file = MappedFile::open(directory + "/" + name);
-    if (!file) {
-      return file.failure();
+    const Result<std::string> sha256 = sha256_of_file(directory + "/" + name);
+    if (!sha256) {
+      return sha256.failure();
     }
-    if (sha256_hex(file.value().bytes()) != entry.value("sha256", "")) {
+    if (*sha256 != entry.value("sha256", "")) {
       return Failure{directory + "/" + name + " is not what the checkpoint's manifest says", "bad_input"};
     }
   }
   return ok();
 }
 
-Status write_json(const std::string& path, const Json& json) {
+Status write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << json.dump(1) << "\n";
+  out << text;
   out.close();
-  if (!out) {
-    return failed("write", path);
+  return out ? ok() : Status(failed("write", path));
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return failed("open", path);
   }
-  return ok();
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+Status write_json(const std::string& path, const Json& json) {
+  return write_file(path, json.dump(1) + "\n");
 }
 
 Result<Json> read_json(const std::string& path) {

@@ -16,6 +16,10 @@ Status write_checkpoint(const std::string& directory, const std::function<Status
 // Fails when a file of the manifest is missing or was changed.
 Status verify_checkpoint(const std::string& directory);
 
+// Whole files as they are.
+Status write_file(const std::string& path, const std::string& text);
+Result<std::string> read_file(const std::string& path);
+
 Status write_json(const std::string& path, const Json& json);
 Result<Json> read_json(const std::string& path);
 

@@ -1,6 +1,8 @@
 #include "trainer/model/config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 
@@ -50,16 +52,27 @@ void refuse(bool present, const std::string& what) {
   }
 }
 
-// eos_token_id is a number or a list of numbers; the first is the one that ends a turn.
+// A token's id; null and numbers below 0 mean that there is none.
 void take_token(const Json& json, const char* key, int64_t& value) {
+  take(json, key, value);
+  value = std::max<int64_t>(value, -1);
+}
+
+// Token ids, one or a list; those that are there already are not added again.
+void take_tokens(const Json& json, const char* key, std::vector<int64_t>& ids) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) {
     return;
   }
-  if (!found->is_array()) {
-    value = convert<int64_t>(*found, key);
-  } else if (!found->empty()) {
-    value = convert<int64_t>(found->front(), key);
+  const auto given = found->is_array() ? convert<std::vector<int64_t>>(*found, key)
+                                       : std::vector<int64_t>{convert<int64_t>(*found, key)};
+  for (const int64_t id : given) {
+    if (id > std::numeric_limits<int32_t>::max()) {
+      throw std::runtime_error(std::string(key) + " has " + std::to_string(id) + ", which is no token id");
+    }
+    if (id >= 0 && std::find(ids.begin(), ids.end(), id) == ids.end()) {
+      ids.push_back(id);
+    }
   }
 }
 
@@ -115,8 +128,8 @@ Result<ModelConfig> read_short(const Json& json) {
   take(json, "tied_embeddings", c.tied_embeddings);
   take(json, "qkv_bias", c.qkv_bias);
   take(json, "qk_norm", c.qk_norm);
-  take(json, "begin_token", c.begin_token);
-  take(json, "end_token", c.end_token);
+  take_token(json, "begin_token", c.begin_token);
+  take_tokens(json, "end_token", c.end_tokens);
   refuse(c.qkv_bias && c.qk_norm, "qkv_bias together with qk_norm");
   return check(std::move(c));
 }
@@ -197,7 +210,7 @@ Result<ModelConfig> read_hugging_face(const Json& json) {
   c.qkv_bias = c.family == "qwen2";
   c.qk_norm = c.family == "qwen3";
   take_token(json, "bos_token_id", c.begin_token);
-  take_token(json, "eos_token_id", c.end_token);
+  take_tokens(json, "eos_token_id", c.end_tokens);
   return check(std::move(c));
 }
 
@@ -247,6 +260,18 @@ Result<ModelConfig> read_config(const Json& json) {
   }
 }
 
+Status add_end_tokens(const Json& generation_config, ModelConfig& config) {
+  if (!generation_config.is_object()) {
+    return Failure{"is no JSON object", "bad_input"};
+  }
+  try {
+    take_tokens(generation_config, "eos_token_id", config.end_tokens);
+  } catch (const std::exception& error) {
+    return Failure{error.what(), "bad_input"};
+  }
+  return ok();
+}
+
 Json write_config(const ModelConfig& c) {
   const char* type = c.qk_norm ? "qwen3" : (c.qkv_bias ? "qwen2" : "llama");
   const char* architecture = c.qk_norm ? "Qwen3ForCausalLM" : (c.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
@@ -269,7 +294,9 @@ Json write_config(const ModelConfig& c) {
                {"tie_word_embeddings", c.tied_embeddings},
                {"torch_dtype", "float32"}};
   json["bos_token_id"] = c.begin_token < 0 ? Json() : Json(c.begin_token);
-  json["eos_token_id"] = c.end_token < 0 ? Json() : Json(c.end_token);
+  json["eos_token_id"] = c.end_tokens.empty()       ? Json()
+                         : c.end_tokens.size() == 1 ? Json(c.end_tokens[0])
+                                                    : Json(c.end_tokens);
   return json;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "host/base/json.h"
 #include "host/base/result.h"
@@ -38,8 +39,8 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool qk_norm = false;
   RopeScaling rope = {};
-  int64_t begin_token = -1;  // -1: none
-  int64_t end_token = -1;
+  int64_t begin_token = -1;              // -1: none
+  std::vector<int64_t> end_tokens = {};  // each of them ends a generation; the first is the one that is written
 
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_width; }
 };
@@ -47,9 +48,11 @@ struct ModelConfig {
 // The angle by which the pair `index` of 0 .. head_width/2 - 1 turns from one position to the next.
 double rope_frequency(const ModelConfig& config, int64_t index);
 
-// `json` is either a config.json or a short table whose keys are the field names above (rope scaling apart).
-// Failures name the field.
+// `json` is either a config.json or a short table whose keys are the field names above (rope scaling apart, and
+// `end_token`, a number or a list of numbers). Failures name the field.
 Result<ModelConfig> read_config(const Json& json);
+// Adds the end tokens of a generation_config.json, which often lists more of them than config.json does.
+Status add_end_tokens(const Json& generation_config, ModelConfig& config);
 Json write_config(const ModelConfig& config);
 
 }  // namespace khost::trainer

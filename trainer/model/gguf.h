@@ -1,5 +1,5 @@
-// Reads GGUF files (versions 2 and 3): typed metadata, then tensors in block-quantised formats. Nothing in a file is
-// executed; counts, lengths and offsets are checked against the file before anything is allocated.
+// Reads GGUF files (versions 2 and 3): typed metadata, then tensors in the formats of gguf_blocks.h. Nothing in a file
+// is executed; counts, lengths and offsets are checked against the file before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,16 @@ namespace khost::trainer {
 struct GgufTensor {
   uint32_t type = 0;           // ggml's number
   std::vector<int64_t> shape;  // rows first, as PyTorch writes it; files hold it the other way round
-  std::string_view bytes;
+  std::string_view bytes;      // empty where the format is not read
+
+  int64_t elements() const;
 };
 
+// A file mapped for reading; the views in its tensors live as long as the object.
 class Gguf {
  public:
-  // Failures name the file and what is wrong in it.
+  // Failures name the file, the tensor or key, what is wrong with it, and what to do. Tensors in a format that is not
+  // read are no failure: they fail when they are asked for.
   static Result<Gguf> open(const std::string& path);
 
   const std::map<std::string, Json>& metadata() const { return metadata_; }
@@ -35,8 +39,9 @@ class Gguf {
   std::map<std::string, GgufTensor> tensors_;
 };
 
-// F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 as fp32; other formats fail with their number.
-// `out` has one place for every element.
+// As fp32; a failure names the format and those that are read. `out` has one place for every element.
 Status dequantize(const GgufTensor& tensor, std::span<float> out);
+// Only the rows from `row` on that `out` holds, of a tensor with rows.
+Status dequantize_rows(const GgufTensor& tensor, int64_t row, std::span<float> out);
 
 }  // namespace khost::trainer

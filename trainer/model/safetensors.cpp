@@ -48,6 +48,41 @@ StoredTensor read_entry(const std::string& name, const Json& entry, std::string_
   return tensor;
 }
 
+size_t element_count(const std::vector<int64_t>& shape) {
+  size_t count = 1;
+  for (const int64_t size : shape) {
+    count *= static_cast<size_t>(size);
+  }
+  return count;
+}
+
+// The length of the header, then the header, so long that the data begin at a multiple of 8.
+std::string header_of(const std::vector<TensorShape>& tensors, const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) {
+    header["__metadata__"] = metadata;
+  }
+  uint64_t offset = 0;
+  for (const TensorShape& tensor : tensors) {
+    const uint64_t bytes = sizeof(float) * element_count(tensor.shape);
+    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+void put_numbers(std::ofstream& out, std::span<const float> numbers) {
+  out.write(reinterpret_cast<const char*>(numbers.data()), static_cast<std::streamsize>(numbers.size_bytes()));
+}
+
+Status close_file(std::ofstream& out, const std::string& path) {
+  out.close();
+  return out ? ok() : Status(Failure{"write " + path + ": " + std::strerror(errno), "io"});
+}
+
 }  // namespace
 
 Result<SafeTensors> SafeTensors::open(const std::string& path) {
@@ -122,35 +157,32 @@ Status SafeTensors::read_floats(const std::string& name, const std::vector<int64
 
 Status write_safetensors(const std::string& path, const std::vector<FloatTensor>& tensors,
                          const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty()) {
-    header["__metadata__"] = metadata;
-  }
-  uint64_t offset = 0;
-  std::vector<uint64_t> lengths;
-  for (const FloatTensor& tensor : tensors) {
-    uint64_t bytes = sizeof(float);
-    for (const int64_t size : tensor.shape) {
-      bytes *= static_cast<uint64_t>(size);
-    }
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
-    lengths.push_back(bytes);
-    offset += bytes;
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // data begins at a multiple of 8
-  const uint64_t length = text.size();
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(&length), 8);
-  out << text;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    out.write(reinterpret_cast<const char*>(tensors[i].data), static_cast<std::streamsize>(lengths[i]));
+  std::vector<TensorShape> shapes;
+  for (const FloatTensor& tensor : tensors) {
+    shapes.push_back({tensor.name, tensor.shape});
   }
-  out.close();
-  if (!out) {
-    return Failure{"write " + path + ": " + std::strerror(errno), "io"};
+  out << header_of(shapes, metadata);
+  for (const FloatTensor& tensor : tensors) {
+    put_numbers(out, {tensor.data, element_count(tensor.shape)});
   }
-  return ok();
+  return close_file(out, path);
+}
+
+Status write_safetensors(const std::string& path, const std::vector<TensorShape>& tensors,
+                         const std::map<std::string, std::string>& metadata,
+                         const std::function<Status(size_t, std::span<float>)>& fill) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << header_of(tensors, metadata);
+  std::vector<float> numbers;
+  for (size_t i = 0; i < tensors.size() && out; ++i) {
+    numbers.resize(element_count(tensors[i].shape));
+    if (const Status filled = fill(i, numbers); !filled) {
+      return filled;
+    }
+    put_numbers(out, numbers);
+  }
+  return close_file(out, path);
 }
 
 }  // namespace khost::trainer

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -49,5 +50,15 @@ struct FloatTensor {
 // Writes fp32 tensors in the given order. The caller renames; nothing is visible under another name before.
 Status write_safetensors(const std::string& path, const std::vector<FloatTensor>& tensors,
                          const std::map<std::string, std::string>& metadata);
+
+// The same one tensor after the other, for models that do not fit into memory beside their source: `fill` gets the
+// index of a tensor and a place for its numbers. Its first failure is the answer.
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+Status write_safetensors(const std::string& path, const std::vector<TensorShape>& tensors,
+                         const std::map<std::string, std::string>& metadata,
+                         const std::function<Status(size_t, std::span<float>)>& fill);
 
 }  // namespace khost::trainer

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,16 +32,24 @@ struct TokenizerTraining;
 
 class Tokenizer {
  public:
+  // A tokenizer.json, and what stands beside it for other programs (see companions).
   static Result<Tokenizer> load(const std::string& path);
   static Result<Tokenizer> from_json(const Json& json);
   Json to_json() const;
+  // Of a tokenizer that was loaded the same bytes, so that nothing is lost that other programs read in them.
   Status save(const std::string& path) const;
+
+  // Files of the folder that it was loaded from, by name, which belong to it and which khost does not read: special
+  // tokens, chat templates, and the vocabulary in other layouts.
+  const std::map<std::string, std::string>& companions() const { return companions_; }
 
   std::vector<int32_t> encode(std::string_view text, Special special) const;
   // Control tokens are written as their text when `special` is parse, else left out. Unknown ids are left out.
   std::string decode(const std::vector<int32_t>& tokens, Special special) const;
 
   int32_t size() const { return static_cast<int32_t>(pieces_.size()); }
+  // Whether the id stands for a token: below size() there may be gaps.
+  bool has(int64_t id) const { return id >= 0 && id < size() && !pieces_[static_cast<size_t>(id)].empty(); }
   // -1 when there is none.
   int32_t special_id(std::string_view text) const;
   const std::vector<SpecialToken>& specials() const { return specials_; }
@@ -69,6 +78,9 @@ class Tokenizer {
   Normalization normalization_ = Normalization::none;
   Json pre_tokenizer_json_;
   std::shared_ptr<const PreTokenizer> pre_tokenizer_;
+  Json passed_on_;           // parts of tokenizer.json that are not used here
+  std::string source_text_;  // of the file it was loaded from; empty for one that was made
+  std::map<std::string, std::string> companions_;
 };
 
 struct TokenizerTraining {

@@ -1,11 +1,10 @@
 // tokenizer.json in and out.
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <stdexcept>
 
+#include "trainer/learn/checkpoint.h"
 #include "trainer/model/tokenizer.h"
 
 namespace khost::trainer {
@@ -119,6 +118,17 @@ std::vector<std::pair<int32_t, int32_t>> read_merges(const Json& merges, const J
   return out;
 }
 
+// Names of files beside a tokenizer.json that transformers, vLLM and others read.
+constexpr const char* kCompanions[] = {"tokenizer_config.json",
+                                       "special_tokens_map.json",
+                                       "added_tokens.json",
+                                       "chat_template.jinja",
+                                       "chat_template.json",
+                                       "vocab.json",
+                                       "merges.txt"};
+// Keys of a tokenizer.json that concern what is done around the encoding of a text.
+constexpr const char* kPassedOn[] = {"truncation", "padding", "post_processor", "decoder"};
+
 }  // namespace
 
 std::string bytes_to_printable(std::string_view bytes) {
@@ -156,17 +166,33 @@ bool printable_to_bytes(std::string_view text, std::string& bytes) {
 }
 
 Result<Tokenizer> Tokenizer::load(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return Failure{"open " + path + ": " + std::strerror(errno), "io"};
+  const Result<std::string> text = read_file(path);
+  if (!text) {
+    return text.failure();
   }
-  Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     return Failure{path + " is no JSON", "bad_input"};
   }
   Result<Tokenizer> made = from_json(json);
   if (!made) {
     return Failure{path + ": " + made.failure().message, made.failure().code};
+  }
+  made->source_text_ = *text;
+  const std::filesystem::path place(path);
+  if (place.filename() != "tokenizer.json") {
+    return made;
+  }
+  for (const char* name : kCompanions) {
+    const std::string beside = (place.parent_path() / name).string();
+    if (!std::filesystem::exists(beside)) {
+      continue;
+    }
+    Result<std::string> companion = read_file(beside);
+    if (!companion) {
+      return companion.failure();
+    }
+    made->companions_[name] = std::move(companion).value();
   }
   return made;
 }
@@ -181,8 +207,15 @@ Result<Tokenizer> Tokenizer::from_json(const Json& json) {
     const Json& model = json.at("model");
     std::vector<SpecialToken> specials = read_specials(json);
     std::vector<std::string> pieces = read_pieces(model.at("vocab"), specials);
-    return build(std::move(pieces), read_merges(model.at("merges"), model.at("vocab")), std::move(specials),
-                 json.value("pre_tokenizer", Json()), model.value("ignore_merges", false), *normalization);
+    Result<Tokenizer> made =
+        build(std::move(pieces), read_merges(model.at("merges"), model.at("vocab")), std::move(specials),
+              json.value("pre_tokenizer", Json()), model.value("ignore_merges", false), *normalization);
+    for (const char* key : kPassedOn) {
+      if (made && json.contains(key)) {
+        made->passed_on_[key] = json[key];
+      }
+    }
+    return made;
   } catch (const std::exception& error) {
     return Failure{std::string("tokenizer: ") + error.what(), "bad_input"};
   }
@@ -214,35 +247,33 @@ Json Tokenizer::to_json() const {
   }
   const Json byte_level = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", added},
-          {"normalizer", write_normalizer(normalization_)},
-          {"pre_tokenizer", pre_tokenizer_json_},
-          {"post_processor", nullptr},
-          {"decoder", byte_level},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", nullptr},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", false},
-            {"byte_fallback", false},
-            {"ignore_merges", ignore_merges_},
-            {"vocab", vocabulary},
-            {"merges", merges}}}};
+  Json json = {{"version", "1.0"},
+               {"truncation", nullptr},
+               {"padding", nullptr},
+               {"added_tokens", added},
+               {"normalizer", write_normalizer(normalization_)},
+               {"pre_tokenizer", pre_tokenizer_json_},
+               {"post_processor", nullptr},
+               {"decoder", byte_level},
+               {"model",
+                {{"type", "BPE"},
+                 {"dropout", nullptr},
+                 {"unk_token", nullptr},
+                 {"continuing_subword_prefix", nullptr},
+                 {"end_of_word_suffix", nullptr},
+                 {"fuse_unk", false},
+                 {"byte_fallback", false},
+                 {"ignore_merges", ignore_merges_},
+                 {"vocab", vocabulary},
+                 {"merges", merges}}}};
+  if (passed_on_.is_object()) {
+    json.update(passed_on_);
+  }
+  return json;
 }
 
 Status Tokenizer::save(const std::string& path) const {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << to_json().dump(1) << "\n";
-  out.close();
-  if (!out) {
-    return Failure{"write " + path + ": " + std::strerror(errno), "io"};
-  }
-  return ok();
+  return write_file(path, source_text_.empty() ? to_json().dump(1) + "\n" : source_text_);
 }
 
 }  // namespace khost::trainer

@@ -233,47 +233,49 @@ at::Tensor decay_mask(const Weights& weights) {
   return mask;
 }
 
-std::vector<WeightEntry> weight_entries(const Weights& w, float* flat) {
-  const ModelConfig& c = w.config;
-  std::vector<WeightEntry> all;
-  float* next = flat;
-  // Names in the order of `slots`; a slot of several names holds their rows one after the other.
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    const int64_t size = count(shape);
-    all.push_back({name, std::move(shape), next});
-    next += size;
-  };
-  add("model.embed_tokens.weight", {c.vocabulary, c.width});
+std::vector<TensorShape> weight_shapes(const ModelConfig& c, Head head) {
+  std::vector<TensorShape> all = {{"model.embed_tokens.weight", {c.vocabulary, c.width}}};
   const int64_t q = c.heads * c.head_width;
   const int64_t kv = c.kv_heads * c.head_width;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     const std::string attention = prefix + "self_attn.";
-    add(prefix + "input_layernorm.weight", {c.width});
-    add(attention + "q_proj.weight", {q, c.width});
-    add(attention + "k_proj.weight", {kv, c.width});
-    add(attention + "v_proj.weight", {kv, c.width});
+    all.push_back({prefix + "input_layernorm.weight", {c.width}});
+    all.push_back({attention + "q_proj.weight", {q, c.width}});
+    all.push_back({attention + "k_proj.weight", {kv, c.width}});
+    all.push_back({attention + "v_proj.weight", {kv, c.width}});
     if (c.qkv_bias) {
-      add(attention + "q_proj.bias", {q});
-      add(attention + "k_proj.bias", {kv});
-      add(attention + "v_proj.bias", {kv});
+      all.push_back({attention + "q_proj.bias", {q}});
+      all.push_back({attention + "k_proj.bias", {kv}});
+      all.push_back({attention + "v_proj.bias", {kv}});
     }
     if (c.qk_norm) {
-      add(attention + "q_norm.weight", {c.head_width});
-      add(attention + "k_norm.weight", {c.head_width});
+      all.push_back({attention + "q_norm.weight", {c.head_width}});
+      all.push_back({attention + "k_norm.weight", {c.head_width}});
     }
-    add(attention + "o_proj.weight", {c.width, q});
-    add(prefix + "post_attention_layernorm.weight", {c.width});
-    add(prefix + "mlp.gate_proj.weight", {c.mlp_width, c.width});
-    add(prefix + "mlp.up_proj.weight", {c.mlp_width, c.width});
-    add(prefix + "mlp.down_proj.weight", {c.width, c.mlp_width});
+    all.push_back({attention + "o_proj.weight", {c.width, q}});
+    all.push_back({prefix + "post_attention_layernorm.weight", {c.width}});
+    all.push_back({prefix + "mlp.gate_proj.weight", {c.mlp_width, c.width}});
+    all.push_back({prefix + "mlp.up_proj.weight", {c.mlp_width, c.width}});
+    all.push_back({prefix + "mlp.down_proj.weight", {c.width, c.mlp_width}});
   }
-  add("model.norm.weight", {c.width});
-  if (w.head == Head::value) {
-    add("value_head.weight", {1, c.width});
-    add("value_head.bias", {1});
+  all.push_back({"model.norm.weight", {c.width}});
+  if (head == Head::value) {
+    all.push_back({"value_head.weight", {1, c.width}});
+    all.push_back({"value_head.bias", {1}});
   } else if (!c.tied_embeddings) {
-    add("lm_head.weight", {c.vocabulary, c.width});
+    all.push_back({"lm_head.weight", {c.vocabulary, c.width}});
+  }
+  return all;
+}
+
+std::vector<WeightEntry> weight_entries(const Weights& w, float* flat) {
+  std::vector<WeightEntry> all;
+  float* next = flat;
+  for (TensorShape& tensor : weight_shapes(w.config, w.head)) {
+    const int64_t size = count(tensor.shape);
+    all.push_back({std::move(tensor.name), std::move(tensor.shape), next});
+    next += size;
   }
   return all;
 }

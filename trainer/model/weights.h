@@ -9,6 +9,7 @@
 
 #include "host/base/result.h"
 #include "trainer/model/config.h"
+#include "trainer/model/safetensors.h"
 #include "trainer/torch.h"
 
 namespace khost::trainer {
@@ -59,6 +60,10 @@ void collect_gradients(Weights& weights);
 void round_weights(Weights& weights);
 // 1 where weight decay applies (matrices), 0 elsewhere; flat.
 at::Tensor decay_mask(const Weights& weights);
+
+// The tensors of a model file by their Hugging Face names, in the order of the flat tensor; what one slot of it holds
+// (q, k, v and gate, up) stands apart in files, its rows one after the other.
+std::vector<TensorShape> weight_shapes(const ModelConfig& config, Head head);
 
 // One tensor of a file: its Hugging Face name and the rows of the fp32 weights that hold it (q, k, v and gate, up stand
 // apart in files). `flat` is the host's memory of the flat tensor, or of a copy of it.

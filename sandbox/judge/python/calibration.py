@@ -268,7 +268,7 @@ class Calibration:
         steady = [False] * len(drawn.rules) if constant else self.steady()
         for place in range(len(drawn.rules)):
             names = [name for v in self.verdicts.values() for name in v.refused[place]]
-            for name in dict.fromkeys(names):
+            for name in dict.fromkeys(name for name in names if name != bank.LAST):
                 label = f"{name} [output {place}]" if several else name
                 places = range(len(drawn.rules)) if name.startswith(bank.WHOLE) else [place]
                 kinds = [kind for kind, v in self.verdicts.items() if any(v.refuses(p, name) for p in places)]
@@ -281,7 +281,7 @@ class Calibration:
         for verdicts in self.verdicts.values():
             idle |= {name for name in verdicts.idle
                      if not any(name in v.refused[p] for v in self.verdicts.values() for p in range(len(drawn.rules)))}
-        return refused_by, passing, sorted(idle)
+        return refused_by, passing, sorted(idle - {bank.LAST})
 
     def answer(self):
         self.draw()

@@ -96,7 +96,9 @@ class Folders:
 class Confinement:
     def __init__(self, library, with_extensions):
         """`library` exports khost_confine (alone_python.cpp). `with_extensions`: children record candidates in Python that
-        build extensions, too (candidate.py)."""
+        build extensions, too (candidate_record.py)."""
+        if os.getppid() != 1:
+            raise RuntimeError("this zygote empties /tmp: it is started in a jail (zygote.cpp) and nowhere else")
         self.library = ctypes.CDLL(library)
         self.with_extensions = with_extensions
         self.prepare()
@@ -117,7 +119,7 @@ class Confinement:
         """What children need, so that none of them imports beside a stranger's code."""
         from recorder import warm_up
         if self.with_extensions:
-            import candidate  # noqa: F401
+            import candidate_record  # noqa: F401
         warm_up()
 
     def trial(self):

@@ -217,7 +217,7 @@ khost.rewards = function(runs) {
   return khost.section(
       "rewards", "Rewards", "share of trajectories by reward, over the steps of each stage or by policy",
       specs.length ? stackGrid(runs, specs) :
-                     khost.empty("No trajectory is stored: this run judged kernels without playing episodes."));
+                     khost.empty("No trajectory is stored; a run that only judges kernels has none."));
 };
 
 khost.verdicts = function(runs) {

@@ -167,7 +167,7 @@ function section(runs) {
   const browser = new Browser(runs), shown = browser.all.length;
   khost.browser = browser;
   if (!shown) {
-    const empty = khost.empty("No trajectory is stored: this run judged kernels without playing episodes.");
+    const empty = khost.empty("No trajectory is stored; a run that only judges kernels has none.");
     return khost.section("trajectories", "Trajectories", null, empty);
   }
   const note = total > shown ? `${khost.number(shown)} of ${khost.number(total)}: a sample in which every ending and ` +
