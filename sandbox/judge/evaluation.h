@@ -2,8 +2,8 @@
 // time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
-// evaluation_unseen.cpp: sets that nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the
-// figures of an agent's texts.
+// evaluation_unseen.cpp: sets that nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks,
+// baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the figures of an agent's texts.
 #pragma once
 
 #include <memory>

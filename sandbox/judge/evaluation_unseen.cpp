@@ -1,6 +1,7 @@
 // Sets that nobody has met before. The sets of a batch are shown to many candidates and to every process of one, so an
 // answer could be remembered somewhere and given again. A few sets of each verdict are therefore made for it alone and
-// stand at secret places among the others: the candidate must be right on them, and as fast as on those that it may know.
+// stand at secret places among the others: the candidate must be right on them, and as fast as on those that it may
+// know.
 #include "sandbox/judge/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
@@ -17,8 +18,8 @@ bool Evaluation::is_unseen(std::size_t place) const {
   return place >= batch_->sets.size();
 }
 
-// Puts so many unseen sets at secret places among the others. False when they cannot be made; where there is no memory for
-// them the order stays as it is.
+// Puts so many unseen sets at secret places among the others. False when they cannot be made; where there is no memory
+// for them the order stays as it is.
 bool Evaluation::add_unseen(std::vector<std::size_t>& order, std::size_t count) {
   if (unseen_.size() - unseen_met_ < count) {
     Result<std::shared_ptr<const Batch>> made = session_->unseen(*zygote_, kUnseenVerified + kUnseenTimed);
@@ -52,8 +53,8 @@ void Evaluation::compare_unseen(const std::vector<double>& seen, const std::vect
   remembered_ = undisturbed && steady_ && remembers(seen, unseen, service_.cost_.slack_s);
 }
 
-// Blocks, each in a process of its own, until one is steady or there were enough. What looks as if answers were remembered
-// is looked at again, with other sets that nobody has met; seen so often in a row it is no accident.
+// Blocks, each in a process of its own, until one is steady or there were enough. What looks as if answers were
+// remembered is looked at again, with other sets that nobody has met; seen so often in a row it is no accident.
 bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples) {
   const int most = purpose_ == Purpose::verdict ? kMostRepeats : 0;
   int suspicions = 0;

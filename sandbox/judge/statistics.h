@@ -52,8 +52,8 @@ double bracket(double before_s, double candidate_s, double after_s, double slack
 // taken; after kMostBrackets undecided is false.
 std::optional<bool> decide(const std::vector<double>& brackets);
 
-// Whether the calls on sets that were shown before are faster than those on new ones, by more than a tenth and two slacks
-// besides. Seconds.
+// Whether the calls on sets that were shown before are faster than those on new ones, by more than a tenth and two
+// slacks besides. Seconds.
 bool remembers(const std::vector<double>& seen, const std::vector<double>& unseen, double slack_s);
 
 }  // namespace khost::judge

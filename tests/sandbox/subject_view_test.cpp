@@ -13,7 +13,8 @@ namespace {
 using test::fixture;
 using test::JudgeProcess;
 
-// Right where it finds no file in /usr, /etc/alternatives and /opt but libraries of its own; else it says how many there are.
+// Right where it finds no file in /usr, /etc/alternatives and /opt but libraries of its own; else it says how many
+// there are.
 constexpr const char* kKernel = R"(
 #include <filesystem>
 #include "khost.h"

@@ -1,4 +1,5 @@
-// A Python of the judge that does not come up says why, at once; threads of what it imports do not keep it from coming up.
+// A Python of the judge that does not come up says why, at once; threads of what it imports do not keep it from coming
+// up.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
