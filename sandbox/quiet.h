@@ -27,8 +27,8 @@ class Quiet {
   // Stops processes that have appeared since, and stopped ones that run again. A fraction of a millisecond for each ten
   // processes.
   void stop_new_processes();
-  // The number of finished quiet periods, or nothing while one is active. If it is the same before and after a look at a
-  // process, no quiet period had stopped that process. Any thread.
+  // The number of finished quiet periods, or nothing while one is active. If it is the same before and after a look at
+  // a process, no quiet period had stopped that process. Any thread.
   static std::optional<unsigned> completed_count();
   std::size_t stopped() const { return stopped_.size(); }
 

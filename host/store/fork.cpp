@@ -47,9 +47,9 @@ Status rename_run(const std::string& database, const std::string& id, const RunI
   if (!opened) {
     return opened.failure();
   }
-  auto update =
-      opened->prepare("UPDATE runs SET id = ?, recipe = ?, preset = ?, seed = ?, config = ?, data = ?, "
-                      "status = 'running', finished_s = NULL");
+  auto update = opened->prepare(
+      "UPDATE runs SET id = ?, recipe = ?, preset = ?, seed = ?, config = ?, data = ?, "
+      "status = 'running', finished_s = NULL");
   if (!update) {
     return update.failure();
   }

@@ -241,7 +241,8 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   }
   window.others_s = std::max(0.0, others_s() - before);
   if (player_.cores > 0) {
-    // Others' time is charged at ticks, so some of it is from before the window: they had no more than the subject left.
+    // Others' time is charged at ticks, so some of it is from before the window: they had no more than the subject
+    // left.
     const double own = processor_s(player_.pid).value_or(0) - used_before;
     const double left = player_.cores * (window.seconds + window.freeze_s) - own;
     window.others_s = std::min(window.others_s, std::max(0.0, left));

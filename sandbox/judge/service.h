@@ -35,9 +35,7 @@ class Service {
   // Its children start with a warm compiler, which takes this one some seconds more to begin with.
   Result<Zygote*> baselines() { return zygote(baselines_, "baselines", Serves::compilers); }
   Result<Zygote*> recorders() { return zygote(recorders_, "recorder", Serves::recorders); }
-  Result<Zygote*> device_recorders() {
-    return zygote(device_recorders_, "recorder-cuda", Serves::device_recorders);
-  }
+  Result<Zygote*> device_recorders() { return zygote(device_recorders_, "recorder-cuda", Serves::device_recorders); }
   Result<std::shared_ptr<Session>> session(const std::string& source);
   // {"kind": "evaluate" | "verify" | "profile" | "trace" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);

@@ -1,16 +1,16 @@
 // How far an element of an output may be from what the reference returned: the one rule of host and device.
 //
 //   exact   got == expected
-//   table   |got - expected| <= ulps * ulp(expected) + rtol * |expected| + bounds[b], with ulp(expected) the distance of
-//           neighbouring numbers of the output's dtype at |expected| and b the row of the element: that of the binary
-//           exponent of |expected| (octave), or, of small outputs whose elements measure different things, the element's
-//           flat index. The table is measured for each task (docs/tolerance.md), so that an element is never judged by
-//           what elements of other sizes need.
+//   table   |got - expected| <= ulps * ulp(expected) + rtol * |expected| + bounds[b], with ulp(expected) the distance
+//           of neighbouring numbers of the output's dtype at |expected| and b the row of the element: that of the
+//           binary exponent of |expected| (octave), or, of small outputs whose elements measure different things, the
+//           flat index of the element. The table is measured for each task (docs/tolerance.md), so that an element is
+//           never judged by what elements of other sizes need.
 //   flat    |got - expected| <= atol + rtol * |expected|: the classes `paper` and `strict`, for published comparisons
 //
-// Of an output's elements a share may lie beyond their bounds, where the reference itself does not decide them, but never
-// farther off than the cap. And only a share of them may lie beyond the second table, `typical`, which holds what half of
-// the elements of an octave keep to.
+// Of an output's elements a share may lie beyond their bounds, where the reference itself does not decide them, but
+// never farther off than the cap. And only a share of them may lie beyond the second table, `typical`, which holds what
+// half of the elements of an octave keep to.
 //
 // An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right
 // under none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
@@ -85,8 +85,8 @@ KHOST_HOST_DEVICE inline double from_bits(std::uint64_t bits) {
 
 }  // namespace rule
 
-// The row of a table by octaves for a finite expected value: 0 to 254, zeros and all that is smaller than the first row's
-// numbers in row 0.
+// The row of a table by octaves for a finite expected value: 0 to 254, zeros and all that is smaller than the first
+// row's numbers in row 0.
 KHOST_HOST_DEVICE inline int octave(const Tolerance& tolerance, double expected) {
   const int exponent = static_cast<int>(rule::bits_of(expected) >> 52 & 0x7ff) - 1023;
   const int row = exponent < tolerance.first ? 0 : (exponent - tolerance.first) / tolerance.step;

@@ -7,9 +7,9 @@ local arms = {}
 ---@field name string
 ---@field set string[]   overrides of the preset, "a.b=c"
 
---- Table 2 of the paper. Every arm plays as many episodes as the full pipeline and is evaluated like it, under the agent
---- loop. Without fine-tuning, PPO of the agent begins with the single-turn policy; without value pretraining, its critic
---- begins as the actor under a new value head.
+--- Table 2 of the paper. Every arm plays as many episodes as the full pipeline and is evaluated like it, under the
+--- agent loop. Without fine-tuning, PPO of the agent begins with the single-turn policy; without value pretraining, its
+--- critic begins as the actor under a new value head.
 ---@type Arm[]
 arms.TABLE2 = {
   { name = "full", set = {} },

@@ -1,5 +1,5 @@
--- Whether a task of a pipeline is worth training or judging a policy on: the judge checks it on the run's target, and the
--- rubric of admission decides by what the check says.
+-- Whether a task of a pipeline is worth training or judging a policy on: the judge checks it on the run's target, and
+-- the rubric of admission decides by what the check says.
 
 local admission = require "rubrics.admission"
 

@@ -29,8 +29,8 @@ Result<sandbox::Built> build_adversary(const std::string& root, const std::strin
 Result<TaskCost> measure_task_cost(Device& device, const std::string& root, const IdleSubjectSource& blanks,
                                    const Session& session, const Batch& batch, const Tolerances& tolerances);
 
-// Seconds of a window less the additional cost of such windows. That cost was measured with a kernel that touches all of
-// the task's memory, which a candidate need not do, so at most a fixed part of the window is taken off.
+// Seconds of a window less the additional cost of such windows. That cost was measured with a kernel that touches all
+// of the task's memory, which a candidate need not do, so at most a fixed part of the window is taken off.
 double without(double window_s, double besides_s);
 
 // Host time of an opening that reveals as much as this task's, with nobody else on the device.

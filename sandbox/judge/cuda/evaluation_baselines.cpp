@@ -62,7 +62,8 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
   return ready ? std::move(begun) : Result<std::unique_ptr<GpuBaseline>>(ready.failure());
 }
 
-// The median of a block of calls. `fresh`: the process has made no call yet; it makes more of them, and a longer warm-up.
+// The median of a block of calls. `fresh`: the process has made no call yet; it makes more of them, and a longer
+// warm-up.
 Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr const char* kClocks[] = {"sm_mhz", "memory_mhz"};
 constexpr double kSameClock = 0.005;
-// How much longer than on an idle device an opening may take before another kernel must be resident. A subject whose second stream waits for
-// its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms, a full grid more than
-// 4.
+// How much longer than on an idle device an opening may take before another kernel must be resident. A subject whose
+// second stream waits for its first is given one slice in vain, 2.07 ms on an H200; one resident warp makes it 2.35 ms,
+// a full grid more than 4.
 constexpr double kResident_s = 2.2e-3;
 // One opening of so many may be busy, because a device that others use as well is busy now and then.
 constexpr int kOneBusyOf = 10;
@@ -64,8 +64,8 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
   return true;
 }
 
-// Times a block whose openings find the device idle. Disturbance by others does not repeat: a candidate that is busy too
-// often in two processes is not excused.
+// Times a block whose openings find the device idle. Disturbance by others does not repeat: a candidate that is busy
+// too often in two processes is not excused.
 bool Evaluation::idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most) {
   for (const bool first : {true, false}) {
     samples.clear();

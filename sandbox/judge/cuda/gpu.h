@@ -80,8 +80,8 @@ class Gpu : public GpuTarget {
   Status open();  // under device_lock_
   // The current device, opened if it is not open yet or was lost.
   Result<Device*> device();
-  // Runs preparatory work on the device (a context, sets) without the device lock: while nothing is being timed or about
-  // to be, in parallel with other such work. `work` takes the device and returns a Result or a Status.
+  // Runs preparatory work on the device (a context, sets) without the device lock: while nothing is being timed or
+  // about to be, in parallel with other such work. `work` takes the device and returns a Result or a Status.
   template <class Work>
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()

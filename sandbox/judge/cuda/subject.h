@@ -1,6 +1,6 @@
-// The processes that run calls on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline (a
-// child of the Python zygote). Their memory is lent by the judge, made for one subject and freed with it. One thread at a
-// time, which holds the device lock.
+// The processes that run calls on the GPU: a candidate (khost-subject-cuda in its own single-use jail) and a baseline
+// (a child of the Python zygote). Their memory is lent by the judge, made for one subject and freed with it. One thread
+// at a time, which holds the device lock.
 #pragma once
 
 #include <memory>
@@ -84,15 +84,15 @@ class Candidate {
 
 // What a baseline process may do while it loads. `alone`: anything, since nothing else uses the device. The others load
 // while other processes run, where a measurement would mislead, so an attempt to measure fails: `wait` makes the model
-// and stops; `build` compiles every variant that the compiler might choose, for the processes that load the cache later,
-// and is never timed; `load` loads what an earlier process has chosen.
+// and stops; `build` compiles every variant that the compiler might choose, for the processes that load the cache
+// later, and is never timed; `load` loads what an earlier process has chosen.
 enum class Beside { alone, wait, build, load };
 
 class GpuBaseline {
  public:
   // kind: eager, compile, empty. Several may load in parallel, and while other work runs: begin() and loaded() need the
-  // device's context current, and no lock. Each is loaded, then made ready under the device lock, which takes a minute or
-  // more for one that compiles, and then called.
+  // device's context current, and no lock. Each is loaded, then made ready under the device lock, which takes a minute
+  // or more for one that compiles, and then called.
   static Result<std::unique_ptr<GpuBaseline>> begin(Device& device, Zygote& zygote, const Session& session,
                                                     const Batch& batch, const std::string& kind,
                                                     Beside beside = Beside::alone);

@@ -63,8 +63,8 @@ class Tasks {
   // The task of this source, opened by `open` when it is new. Callers for other sources do not wait; callers for the
   // same source do.
   Result<std::shared_ptr<Task>> get(const std::string& source, const Open& open);
-  // For callers that hold the device lock: does not wait for another opener, which may itself be waiting for the device.
-  // A task may therefore be opened twice.
+  // For callers that hold the device lock: does not wait for another opener, which may itself be waiting for the
+  // device. A task may therefore be opened twice.
   Result<std::shared_ptr<Task>> get_now(const std::string& source, const Open& open);
   // Frees the sets of the least recently used tasks until the others' fit into `bytes`. `used` is the task in use, null
   // for one that is not open yet. The caller has the context current, and nothing is being timed.
