@@ -52,8 +52,11 @@ local function open_store(options, recipe, c)
   end
   local record = assert(store.create(root, { name = options.preset:match("([^/]+)$"):gsub("%.toml$", ""),
     recipe = recipe, preset = options.preset, seed = options.seed, config = config.plain(c) }))
-  -- What was expected stands in the run before it begins.
-  assert(record:put("state", "plan", plan.seconds(config.plain(c))))
+  -- What was expected stands in the run before it begins. A preset that no plan is made of has no unit costs.
+  local merged = config.plain(c)
+  if merged.plan then
+    assert(record:put("state", "plan", plan.seconds(merged)))
+  end
   return record
 end
 

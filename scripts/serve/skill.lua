@@ -6,7 +6,7 @@ local template = require "lib.template"
 
 local skill = {}
 
-local SERVICE = "skills/service"
+local SERVICE = "scripts/serve/installed"
 
 -- Copies a folder of khost's own; links in it are khost's too.
 local function copy(from, to)

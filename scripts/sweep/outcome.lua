@@ -80,8 +80,10 @@ function outcome.rows(names, rows_of, seeds)
     local difference = index > 1 and
       paired.difference(column(first, "reward"), column(rows, "reward"), random.stream("sweep " .. name)) or nil
     local speed = timed(rows)
+    local known = speed.tasks > 0
     out[index] = { name, tostring(seeds[name]), tostring(#rows), number(mean(rows, "pass")),
-      number(mean(rows, "reward"), "%+.3f"), number(speed.faster.eager), number(speed.faster.compile),
+      number(mean(rows, "reward"), "%+.3f"), number(known and speed.faster.eager),
+      number(known and speed.faster.compile),
       number(speed.speedup.eager, "%.2f"), number(speed.speedup.compile, "%.2f"),
       difference and ("%+.3f [%+.3f, %+.3f]"):format(difference.mean, difference.low, difference.high) or "-" }
   end

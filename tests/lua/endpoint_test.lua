@@ -69,7 +69,7 @@ function spec.an_episode_with_parallel_calls_runs_to_its_end()
     t.is_true(record.token_ids:find("not for PPO", 1, true))
     local last = seen(server, "good").body
     t.expect({ #last.tools, last.model, last.messages[3].role, last.messages[4].role, last.messages[5].tool_call_id },
-      { 11, "small-model", "assistant", "tool", "call_2" })
+      { #tools.load().list, "small-model", "assistant", "tool", "call_2" })
     t.expect(seen(server, "good").authorization, nil)
   end)
 end

@@ -84,6 +84,7 @@ std::vector<Case> cases() {
       {{Outcome::wrong, Reason::shape, ""}, Outcome::wrong, Reason::shape},
       {{Outcome::violation, Reason::writes_inputs, ""}, Outcome::violation, Reason::writes_inputs},
       {{Outcome::suspect, Reason::floor, ""}, Outcome::suspect, Reason::floor},
+      {{Outcome::suspect, Reason::remembers, ""}, Outcome::suspect, Reason::remembers},
   };
 }
 
