@@ -51,10 +51,12 @@ Result<std::string> read(std::string path) {
   return text.str();
 }
 
-// Whole or not at all: written beside the target, flushed, then renamed over it.
+// Whole or not at all: written beside the target, flushed, then renamed over it. The folder may be a stranger's, who can
+// foresee the name of the temporary file and put a link there: it is removed, never followed.
 Status write(std::string path, std::string text) {
   const std::string temporary = path + ".new" + std::to_string(getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  ::unlink(temporary.c_str());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) {
     return io_failure("write", path, errno);
   }

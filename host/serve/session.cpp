@@ -19,6 +19,12 @@ using boost::system::error_code;
 constexpr double kLingerSeconds = 2;
 constexpr size_t kMostDiscarded = 4 << 20;
 constexpr size_t kDiscardBlock = 16 << 10;
+// Bytes that may wait for the parser beside a header: a chunk's extension or a trailer without an end would grow for as
+// long as the peer sends.
+constexpr size_t kMostUnparsed = 64 << 10;
+// A read that completed just before its deadline is not cancelled by it and goes on, so the deadline comes again.
+constexpr auto kDeadlineAgain = std::chrono::milliseconds(50);
+constexpr int kMostDeadlines = 20;  // then the connection is closed
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -50,7 +56,8 @@ Session::Session(tcp::socket socket, const Limits& limits, std::shared_ptr<int> 
       timer_(socket_.get_executor()),
       limits_(limits),
       open_(std::move(open)),
-      deliver_(std::move(deliver)) {
+      deliver_(std::move(deliver)),
+      buffer_(static_cast<size_t>(limits.header_bytes) + kMostUnparsed) {
   ++*open_;
   error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
@@ -64,15 +71,25 @@ Session::~Session() {
 
 void Session::expire_in(double seconds) {
   timed_out_ = false;
-  const unsigned number = ++deadline_;
   timer_.expires_after(std::chrono::milliseconds(std::max(1L, static_cast<long>(seconds * 1000))));
-  timer_.async_wait([self = weak_from_this(), number](const error_code& error) {
+  await_deadline(++deadline_, 1);
+}
+
+void Session::await_deadline(unsigned number, int count) {
+  timer_.async_wait([self = weak_from_this(), number, count](const error_code& error) {
     const auto session = self.lock();
-    if (session && !error && session->deadline_ == number) {
-      session->timed_out_ = true;
-      error_code ignored;
-      session->socket_.cancel(ignored);
+    if (!session || error || session->deadline_ != number) {
+      return;
     }
+    if (count > kMostDeadlines) {
+      session->close();
+      return;
+    }
+    session->timed_out_ = true;
+    error_code ignored;
+    session->socket_.cancel(ignored);
+    session->timer_.expires_after(kDeadlineAgain);
+    session->await_deadline(number, count + 1);
   });
 }
 
@@ -95,6 +112,7 @@ void Session::retire() {
 }
 
 void Session::read_head(double seconds) {
+  head_ = {};
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(boost::none);  // read_body knows it
@@ -132,6 +150,13 @@ void Session::take_head() {
   for (const auto& field : message) {
     std::string& value = head_.headers[lower(text_of(field.name_string()))];
     value += (value.empty() ? "" : ", ") + text_of(field.value());
+  }
+  // A coding that this parser does not undo would leave a body behind that is read as the next request.
+  const auto coding = head_.headers.find("transfer-encoding");
+  if (coding != head_.headers.end() &&
+      (lower(coding->second) != "chunked" || head_.headers.count("content-length") > 0)) {
+    refuse(400, "a body is sent with Content-Length, or with Transfer-Encoding: chunked alone");
+    return;
   }
   error_code error;
   const auto peer = socket_.remote_endpoint(error);
@@ -208,6 +233,9 @@ void Session::answer(Answer given, Done done) {
   response_.keep_alive(keep);
   response_.body() = std::move(given.body);
   response_.prepare_payload();
+  if (head_.method == "HEAD") {
+    response_.body().clear();  // its length is told, and nothing follows (RFC 9110, 9.3.2)
+  }
   expire_in(limits_.write_s);
   http::async_write(socket_, response_, [self = shared_from_this(), keep](const error_code& error, size_t) {
     self->no_deadline();

@@ -78,6 +78,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void discard();
   void close();
   void expire_in(double seconds);
+  void await_deadline(unsigned number, int count);
   void no_deadline();
 
   tcp::socket socket_;

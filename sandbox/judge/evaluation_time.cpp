@@ -39,7 +39,11 @@ struct Evaluation::Exclusive {
         quiet(subject, evaluation.service_.host_),
         off(subject_core(), subject_cores(evaluation.threads_)),
         begin(Steady::now()) {}
-  ~Exclusive() { owner.exclusive_s_ += std::chrono::duration<double>(Steady::now() - begin).count(); }
+  // Also of a candidate that fails here: whoever is charged by time pays for failures too.
+  ~Exclusive() {
+    owner.exclusive_s_ += std::chrono::duration<double>(Steady::now() - begin).count();
+    owner.verdict_.evidence["exclusive_s"] = owner.exclusive_s_;
+  }
 
   Evaluation& owner;
   Lease::Guard guard;
@@ -385,7 +389,6 @@ bool Evaluation::time() {
     return false;
   }
   verdict_.evidence["disturbed_windows"] = dropped_;
-  verdict_.evidence["exclusive_s"] = exclusive_s_;
   return true;
 }
 

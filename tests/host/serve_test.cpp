@@ -203,6 +203,7 @@ TEST_CASE("serve: what is no HTTP is refused without reaching anybody") {
        {std::string("\x16\x03\x01\x02\r\n\r\n"), std::string("GET\r\n\r\n"),
         std::string("GET / HTTP/1.1\r\nA B: c\r\n\r\n"), std::string("GET / HTTP/9.9\r\n\r\n"),
         kHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        kHead + "Transfer-Encoding: gzip\r\n\r\n", kHead + "Transfer-Encoding: chunked, identity\r\n\r\nab",
         kHead + "Content-Length: -2\r\n\r\n", kHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"}) {
     Peer peer(service);
     peer.send(text);
@@ -212,6 +213,28 @@ TEST_CASE("serve: what is no HTTP is refused without reaching anybody") {
   large.send("GET / HTTP/1.1\r\nA: " + std::string(40000, 'x') + "\r\n\r\n");
   CHECK(has(large.read(), "431 "));
   CHECK(service.taken() == 0);
+}
+
+TEST_CASE("serve: a chunk's extension without an end is cut off, and does not fill the memory") {
+  Service service;
+  Peer peer(service);
+  peer.send(kHead + "Transfer-Encoding: chunked\r\n\r\n1;");
+  const std::string block(1 << 16, 'a');
+  int sent = 0;
+  while (sent < 256 && peer.send(block)) {
+    sent++;
+  }
+  CHECK(sent < 256);
+}
+
+TEST_CASE("serve: HEAD is answered without a body, so that the next answer is where it is looked for") {
+  Service service;
+  Peer peer(service);
+  peer.send("HEAD /p HTTP/1.1\r\nHost: x\r\n\r\nGET /q HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string text = peer.read();
+  CHECK(has(text, "\r\n\r\nHTTP/1.1 200"));
+  CHECK_FALSE(has(text, "HEAD /p"));
+  CHECK(has(text, "GET /q"));
 }
 
 TEST_CASE("serve: a peer that closed its sending side counts as gone, and can still read its answer") {

@@ -114,6 +114,16 @@ class LongSums(unittest.TestCase):
 
 
 class FewElements(unittest.TestCase):
+    def test_a_sum_that_cancels_to_almost_nothing_keeps_its_absolute_bound(self):
+        c = Calibrated("torch.sum(x, dim=-1)", "torch.randn(256, 64)")
+        bounds = c.answer["kinds"]["drawn"][0]["bounds"]
+        self.assertGreater(bounds[127 - 30], bounds[127 + 2] / 64)
+
+    def test_bounds_of_values_of_all_sizes_rise_with_them(self):
+        c = Calibrated("torch.exp(x.sum(1))", "torch.randn(256, 64)")
+        bounds = c.answer["kinds"]["drawn"][0]["bounds"]
+        self.assertLess(bounds[127 - 6], bounds[127 + 20] / 1000)
+
     def test_a_larger_element_than_was_measured_keeps_its_relative_bound(self):
         c = Calibrated("torch.exp(x @ self.w)", "torch.randn(64, 128)", init="self.w = nn.Parameter(torch.randn(128))")
         self.assertEqual(c.answer["uninformative"], "")

@@ -15,7 +15,7 @@ from histogram import OCTAVES, Histogram, Octaves, places, spread
 
 FULL = 64            # an octave with fewer elements takes the bound of its nearest fuller one
 ONE_BIN = 1024       # an output with fewer elements over all its sets is one octave
-RELATIVE = 128       # from this many elements one octave is bounded by its relative error as well
+RISING = 128         # from this many elements one octave's bound rises with the size of the element
 OWN = 64             # a reference this much farther from its double than rounded inputs are is a reduced one
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
@@ -61,7 +61,7 @@ class FloatMeasure:
         self.octaves = Octaves.of_values(like.reshape(-1))
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
         self.wide = self.long = None  # of inputs moved by many roundings; of sums in one accumulator
-        self.elements, self.zeros, self.seen, self.relative, self.floor = 0, 0, 0, 0.0, 0.0
+        self.elements, self.zeros, self.seen = 0, 0, 0
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
         self.sizes = []  # of the same elements, in each set
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
@@ -103,7 +103,6 @@ class FloatMeasure:
         if every.numel():
             size = ours.abs()
             self.seen, self.zeros = self.seen + size.numel(), self.zeros + int((size == 0).sum())
-            self.relative = max(self.relative, float(torch.where(size > 0, every / size, float("inf")).max()))
         if far is not None:
             self.wide = self.wide or self.histogram()
             held = torch.isfinite(far)
@@ -129,10 +128,9 @@ class FloatMeasure:
         usual = size.clamp(min=float(size[held].mean()))
         error = torch.where(held & (error <= MOST_LOST * usual), error, 0.0)
         self.keep_each(error)
-        error, size, octave = error[held], size[held], self.octaves.rows(narrow[held])
+        error, octave = error[held], self.octaves.rows(narrow[held])
         self.long = self.long or self.histogram()
         self.long.add(octave, error)
-        self.relative = max(self.relative, float(torch.where(size > 0, error / size, 0.0).max()))
 
     def precision(self):
         """`reduced` where the reference's own error is far larger than what rounded inputs explain."""
@@ -189,14 +187,18 @@ class FloatMeasure:
         return (q if self.long is None else torch.maximum(q, self.long.quantiles(*part)[0])), sizes
 
     def one_octave(self, q, sizes):
-        """The largest error of all elements. Larger elements than were measured may be off by more, as a part of their
-        size."""
+        """The largest error of the elements that are no larger, or of the smallest FULL of them: a sum that cancels does not
+        gain digits where its result happens to be small. Of few elements it is the largest error of all. Larger elements
+        than were measured may be off by more, as a part of their size."""
         table = torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
+        pooled = torch.nonzero(sizes.cumsum(0) >= FULL)
+        if self.elements >= RISING and pooled.numel():
+            first = int(pooled.min())
+            table = q.cummax(0).values
+            table[:first] = table[first]
         if int(sizes.sum()):
             above = torch.arange(OCTAVES).double() - float(torch.nonzero(sizes).max())
             table *= torch.exp2((above * self.octaves.step).clamp(min=0, max=1000))
-        if self.elements >= RELATIVE and math.isfinite(self.relative):
-            table = torch.minimum(table, self.relative * self.octaves.scaled(self.octaves.step))
         return table
 
     def filled(self, q, sizes):
