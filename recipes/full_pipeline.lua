@@ -1,6 +1,6 @@
 -- The whole of the paper as one run: tasks, filter, base model, supervised start, single-turn PPO, trajectories,
--- rejection fine-tuning,
--- value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages and runs alone too.
+-- rejection fine-tuning, value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages and
+-- runs alone too.
 --
 -- Departures from the paper are named at the top of each stage's file.
 
@@ -8,6 +8,7 @@ local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local log = require "khost.log"
+local models = require "training.models"
 local page = require "report.page"
 local pipeline = require "lib.pipeline"
 local plan = require "lib.plan"
@@ -33,6 +34,12 @@ local function run(list)
   if options.plan then
     log.print(plan.text(config.plain(pipeline.load_config(options))))
     return 0
+  end
+  if not options.resume then
+    local problem = models.problem(config.plain(pipeline.load_config(options)))
+    if problem then
+      args.misuse(problem)
+    end
   end
   local this = pipeline.open(options, ABOUT.name)
   if this:result("report") then

@@ -117,8 +117,9 @@ Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
                std::to_string(spec.config->vocabulary));
   }
   auto network = std::make_unique<Network>();
-  network->weights =
-      make_weights(*spec.config, role == Role::critic ? Head::value : Head::vocabulary, spec.seed, *compute);
+  const Head head = role == Role::critic ? Head::value : Head::vocabulary;
+  network->weights = spec.model.empty() ? make_weights(*spec.config, head, spec.seed, *compute)
+                                        : make_unfilled_weights(*spec.config, head, *compute);
   if (!spec.model.empty()) {
     if (const Status loaded = load_weights(network->weights, spec.model); !loaded) {
       return loaded.failure();

@@ -8,6 +8,7 @@
 #include "trainer/learn/ranks.h"
 #include "trainer/model/weight_files.h"
 #include "trainer/network.h"
+#include "trainer/accelerator.h"
 #include "trainer/trainer.h"
 
 namespace khost::trainer {
@@ -121,6 +122,9 @@ Result<Json> Trainer::load(const std::string& directory, bool optimizer) {
            state.value("skipped_spike", int64_t{0}), state.value("norm_mean", 0.0)});
     } else {
       optimizer_->reset();
+    }
+    if (network_->weights.on_device()) {
+      accelerator().finish();  // copies to the device are queued: nobody draws from weights that are not there yet
     }
     network_->version = std::max(network_->version, state.value("version", uint64_t{0})) + 1;
   });

@@ -4,7 +4,6 @@
 
 local base = require "training.base"
 local config = require "khost.config"
-local fs = require "khost.fs"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
 local validate = require "training.validate"
@@ -26,15 +25,11 @@ function stage.execute(run)
   run:need("filter")
   local path = run.config.model.path
   local folder, made = models.folder(path), nil
-  if path ~= "" and not fs.exists(folder .. "/config.json") then
-    error(("base: model.path %s has no config.json; --set model.path=FOLDER names a folder of a Hugging Face model")
-      :format(path), 0)
+  local problem = models.problem(run.config)
+  if problem then
+    error("base: " .. problem, 0)
   end
   if path == "" then
-    if run.config.machine.target ~= "cpu" then
-      error("base: model.path is empty, and a base model can only be made for target cpu; --set model.path=FOLDER "
-        .. "names one (`khost fetch-model` makes such a folder)", 0)
-    end
     folder, made = make(run)
   end
   local actor = models.open(run, folder)

@@ -16,6 +16,20 @@ function models.folder(path)
   return path:sub(1, 1) == "/" and path or fs.root() .. "/" .. path
 end
 
+--- What is wrong with the configured base model, before anything is spent on a run of it.
+---@param c table   merged configuration
+---@return string|nil
+function models.problem(c)
+  local path = c.model.path
+  if path == "" and c.machine.target ~= "cpu" then
+    return "model.path is empty, and a base model can only be made for target cpu; --set model.path=FOLDER names one "
+      .. "(`khost fetch-model` makes such a folder)"
+  elseif path ~= "" and not fs.exists(models.folder(path) .. "/config.json") then
+    return ("model.path %s has no config.json; --set model.path=FOLDER names a folder of a Hugging Face model")
+      :format(path)
+  end
+end
+
 -- Options of a trainer that the preset and the machine decide. `model.tokens` bounds a conversation, so the engine
 -- keeps room for as many positions and no more.
 local function options_of(run, folder)

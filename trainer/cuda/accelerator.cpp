@@ -1,6 +1,7 @@
 // The face of libkhost_trainer_cuda.so.
 #include "trainer/accelerator.h"
 
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -30,7 +31,11 @@ class Cuda : public Accelerator {
  public:
   std::string name() const override { return at::cuda::getCurrentDeviceProperties()->name; }
 
-  void limit_memory(double share) override { c10::cuda::CUDACachingAllocator::setMemoryFraction(share, 0); }
+  // The allocator exists once the device was initialised, which otherwise the first tensor does.
+  void limit_memory(double share) override {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(share, 0);
+  }
 
   void finish() override {
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {

@@ -67,7 +67,8 @@ void make_views(Weights& w) {
   }
 }
 
-void fill_start(Weights& w, uint64_t seed) {
+// `drawn` false: zeros where random numbers would stand.
+void fill_start(Weights& w, uint64_t seed, bool drawn) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0.0f, 1.0f);
   const float residual = 0.02f / std::sqrt(2.0f * static_cast<float>(w.config.layers));
@@ -82,10 +83,10 @@ void fill_start(Weights& w, uint64_t seed) {
           *at = 1;
           break;
         case Start::normal:
-          *at = 0.02f * normal(random);
+          *at = drawn ? 0.02f * normal(random) : 0;
           break;
         case Start::residual:
-          *at = residual * normal(random);
+          *at = drawn ? residual * normal(random) : 0;
           break;
       }
     }
@@ -147,8 +148,15 @@ Result<ComputeType> parse_compute_type(const std::string& name) {
 Weights make_weights(const ModelConfig& config, Head head, uint64_t seed, ComputeType compute) {
   const at::NoGradGuard no_grad;
   Weights w = allocate(config, head, compute);
-  fill_start(w, seed);
+  fill_start(w, seed, true);
   round_weights(w);
+  return w;
+}
+
+Weights make_unfilled_weights(const ModelConfig& config, Head head, ComputeType compute) {
+  const at::NoGradGuard no_grad;
+  Weights w = allocate(config, head, compute);
+  fill_start(w, 0, false);
   return w;
 }
 

@@ -40,6 +40,9 @@ struct Weights {
 // Matrices from N(0, 0.02), those that end a residual branch from N(0, 0.02/sqrt(2 layers)); norms 1; value head 0,
 // so that a fresh critic says 0 everywhere.
 Weights make_weights(const ModelConfig& config, Head head, uint64_t seed, ComputeType compute = ComputeType::fp32);
+// The same with zeros in place of random numbers, for weights that are read from a folder next: drawing half a billion
+// numbers takes ten seconds.
+Weights make_unfilled_weights(const ModelConfig& config, Head head, ComputeType compute = ComputeType::fp32);
 
 // A critic with `actor`'s transformer and a fresh value head.
 Weights make_critic(const Weights& actor);
