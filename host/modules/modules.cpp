@@ -16,28 +16,32 @@ int opener(lua_State* L) {
   });
 }
 
-// The two modules of the trainer stand in its library, which either of them loads. The message is that of a module that
-// no build has (host/lua/vm.cpp).
-void open_of_trainer(lua_State* L, const char* module, const char* function) {
-  const Result<void*> library =
-      load_part({"trainer", "libkhost_trainer.so",
-                 std::string("module '") + module + "' is not part of this build: it has no trainer"});
+// A module that stands in the library of a part, which is loaded now. The message is that of a module that no build has
+// (host/lua/vm.cpp).
+void open_of_part(lua_State* L, const char* part, const char* module, const char* function) {
+  const std::string file = std::string("libkhost_") + part + ".so";
+  const Result<void*> library = load_part(
+      {part, file.c_str(), std::string("module '") + module + "' is not part of this build: it has no " + part});
   if (!library) {
     throw std::runtime_error(library.failure().message);
   }
   auto* const open = reinterpret_cast<void (*)(lua_State*)>(dlsym(*library, function));
   if (open == nullptr) {
-    throw std::runtime_error(std::string("libkhost_trainer.so has no ") + function);
+    throw std::runtime_error(file + " has no " + function);
   }
   open(L);
 }
 
 void open_trainer(lua_State* L) {
-  open_of_trainer(L, "khost.trainer", "khost_open_trainer");
+  open_of_part(L, "trainer", "khost.trainer", "khost_open_trainer");
 }
 
 void open_policy(lua_State* L) {
-  open_of_trainer(L, "khost.policy", "khost_open_policy");
+  open_of_part(L, "trainer", "khost.policy", "khost_open_policy");
+}
+
+void open_serve(lua_State* L) {
+  open_of_part(L, "serve", "khost.serve", "khost_open_serve");
 }
 
 }  // namespace

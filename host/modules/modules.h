@@ -25,11 +25,11 @@ void open_judge(lua_State* L);
 void open_profiler(lua_State* L);
 void open_http(lua_State* L);
 void open_terminal(lua_State* L);
-void open_serve(lua_State* L);
 
-// The same for khost.trainer and khost.policy, in the trainer's library and found there by name (dlsym).
+// The same for modules in the library of a part, found there by name (dlsym).
 extern "C" void khost_open_trainer(lua_State* L);
 extern "C" void khost_open_policy(lua_State* L);
+extern "C" void khost_open_serve(lua_State* L);
 
 // Makes all modules known to require.
 void register_all(lua::Vm& vm);

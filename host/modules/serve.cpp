@@ -208,7 +208,7 @@ void interrupted(Resume<bool> done, lua_State* L) {
 
 }  // namespace
 
-void open_serve(lua_State* L) {
+void khost_open_serve(lua_State* L) {
   lua::add_class<Listener>(L, {lua::def<port>("port"), lua::def<take>("take"), lua::def<close_listener>("close"),
                                lua::def<counts>("counts")});
   lua::add_class<Exchange>(

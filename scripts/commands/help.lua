@@ -12,7 +12,7 @@ usage: khost SCRIPT.lua [--preset NAME] [--set KEY=VALUE]...   run a recipe
 local LAUNCHER = {
   { "test", "builds and runs the tests; -R NAME runs those whose name contains NAME" },
   { "setup", "installs and builds everything, and runs nothing" },
-  { "build", "installs and builds some parts: program trainer trainer-cuda judge-cuda tests" },
+  { "build", "installs and builds some parts: program serve trainer trainer-cuda judge-cuda tests" },
   { "lint", "checks format and style of what changed" },
 }
 

@@ -229,12 +229,12 @@ TEST_CASE("launcher: a command builds the program alone, and other parts when th
   CHECK(tools.calls() == "configured\npart-program\npart-trainer");
   CHECK(run({"build", "trainer"}) == "0 ");
   CHECK(run({"setup"}).starts_with("0 "));
-  CHECK(tools.calls().ends_with("part-program part-trainer part-trainer-cuda part-judge-cuda"));
+  CHECK(tools.calls().ends_with("part-program part-serve part-trainer part-trainer-cuda part-judge-cuda"));
   CHECK(run({"test", "-R", "some name"}).ends_with("ran --test-case=*some name* --no-skip\n"));
   CHECK(tools.calls().ends_with("part-judge-cuda part-tests"));
   CHECK(run({"test", "tests/lua", "chat", "--slow"}).ends_with("ran tests/lua chat --no-skip\n"));
   const std::string wrong = run({"build", "engine"});
-  CHECK_MESSAGE(wrong.starts_with("2 khost: build: unknown part 'engine'; there are program trainer"), wrong);
+  CHECK_MESSAGE(wrong.starts_with("2 khost: build: unknown part 'engine'; there are program serve trainer"), wrong);
 }
 
 TEST_CASE("launcher: two starts in one folder wait for each other, and the second builds nothing again") {
