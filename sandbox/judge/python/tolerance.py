@@ -16,6 +16,8 @@ from histogram import OCTAVES, Histogram, Octaves, places, spread
 FULL = 64            # an octave with fewer elements takes the bound of its nearest fuller one
 ONE_BIN = 1024       # an output with fewer elements over all its sets is one octave
 RISING = 128         # from this many elements one octave's bound rises with the size of the element
+MEASURED = 1 << 21    # elements of an output whose errors are measured, at most: where one in a million is off by more
+                      # than its octave, an output of a million elements has to show it
 OWN = 64             # a reference this much farther from its double than rounded inputs are is a reduced one
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
@@ -72,7 +74,7 @@ class FloatMeasure:
     def add(self, expected, exact, moved, wide=None):
         """`exact` None: no oracle, the distances are from `expected`, and half a step of the reference is its own."""
         self.elements += expected.numel()
-        where = places(expected, octaves=self.octaves)
+        where = places(expected, MEASURED, octaves=self.octaves)
 
         def looked_at(values):
             return values.reshape(-1)[where].double()
