@@ -54,7 +54,9 @@ function parse.files(text, options)
   for line in lines_of(text) do
     local ticks, info
     if #line < MOST_FENCE then
-      ticks, info = line:match("^(```+)%s*(.-)%s*$")
+      ticks, info = line:match("^(```+)(.*)$")
+      -- In two steps, neither of which goes back over a long run of blanks.
+      info = ticks and ((info:match("%S.*") or ""):match(".*%S") or "")
     end
     if not path and ticks then
       local label

@@ -37,12 +37,18 @@ function candidate.check_target(target)
   if not TARGETS[target] then args.misuse(("--target %s: cpu or cuda expected"):format(target)) end
 end
 
+local MOST_TASK = 2 ^ 20  -- bytes of a task
+
 --- The source of the task at --task. Ends the program where it cannot be read.
 ---@param path string
+---@param root? string   a folder in which strangers may write; `path`, below it, is without links, and none is followed
 ---@return string
-function candidate.task(path)
+function candidate.task(path, root)
   if fs.exists(path) ~= "file" then args.misuse(("--task %s: no such file"):format(path)) end
-  local bytes, message = fs.read(path)
+  -- The links of a user's own path are followed first.
+  local whole = root and path or assert(fs.absolute(path))
+  local folder = (root or whole:match("^(.*)/")):gsub("/$", "")
+  local bytes, message = fs.read_beneath(folder == "" and "/" or folder, whole:sub(#folder + 2), MOST_TASK)
   local text = bytes
   if bytes then text, message = source_text.decode(bytes, path) end
   return text or args.misuse("--task " .. message)

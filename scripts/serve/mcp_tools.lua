@@ -20,7 +20,7 @@ local RESULTS = ".khost"    -- folder of a workspace that no candidate is read f
 local Tools = {}
 Tools.__index = Tools
 
--- A file or folder of an agent, without links, below one of the roots.
+-- A file or folder of an agent, without links, and behind it the root below which it lies; nil and a message.
 local function place(self, path, what)
   if #path == 0 or path:find("%z") then
     return nil, ("%s: a path expected"):format(what)
@@ -28,7 +28,7 @@ local function place(self, path, what)
   local whole = fs.absolute(path:sub(1, 1) == "/" and path or self.roots[1] .. "/" .. path)
   for _, root in ipairs(whole and self.roots or {}) do
     if whole == root or whole:sub(1, #root + 1) == root .. "/" or root == "/" then
-      return whole
+      return whole, root
     end
   end
   return nil, ("%s: %s is not below %s; `khost mcp --root DIR` names more folders"):format(what, path,
@@ -53,13 +53,12 @@ local function read(self, arguments)
   if not folder then
     return nil, message
   end
-  local file
-  file, message = place(self, arguments.task or folder .. "/model.py", "task")
+  local file, root = place(self, arguments.task or folder .. "/model.py", "task")
   if not file then
-    return nil, message
+    return nil, root
   end
   local source, files
-  source, message = said(candidate.task, file)
+  source, message = said(candidate.task, file, root)
   if source then
     files, message = said(candidate.files, folder, self.target)
   end
@@ -137,12 +136,15 @@ local function feedback(kind)
 end
 Tools.verify, Tools.profile = feedback "verify", feedback "profile"
 
-function Tools:tune(arguments)
+function Tools:tune(arguments, is_wanted)
   local asked, message = read(self, arguments)
   if not asked then
     return nil, message
   end
   local found = tune.answer({ name = arguments.name, values = arguments.values }, asked.files, function(changed)
+    if not is_wanted() then
+      return nil, "cancelled"
+    end
     return self.judge():feedback("profile", asked.task, changed, { kernels = false })
   end)
   if not found.ok then
@@ -156,13 +158,13 @@ local function tensor(fact)
 end
 
 function Tools:task_info(arguments)
-  local file, message = place(self, arguments.task, "task")
-  local source
+  local file, root = place(self, arguments.task, "task")
+  local source, message
   if file then
-    source, message = said(candidate.task, file)
+    source, message = said(candidate.task, file, root)
   end
   if not source then
-    return nil, message
+    return nil, message or root
   end
   local options = { target = self.target, stages = { "structure", "run" } }
   for _, defaults in ipairs { checking.DEFAULTS, self.target == "cuda" and checking.CUDA or {} } do
@@ -230,7 +232,7 @@ function mcp_tools.new(options)
   for index, definition in ipairs(DEFINITIONS) do
     local name = definition[1]
     list[index] = { name = name, description = definition[2], schema = definition[3],
-      run = function(arguments) return self[name](self, arguments) end }
+      run = function(arguments, is_wanted) return self[name](self, arguments, is_wanted) end }
   end
   return list
 end

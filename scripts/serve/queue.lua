@@ -17,19 +17,16 @@ Queue.__index = Queue
 ---@param capacity integer  that wait, of all clients together
 ---@return table
 function queue.new(slots, capacity)
-  return setmetatable({ free = slots, slots = slots, capacity = capacity, waiting = 0, lines = {}, cost = {},
+  return setmetatable({ free = slots, slots = slots, capacity = capacity, waiting = 0, lines = {}, cost = {}, floor = 0,
     mean_s = 1 }, Queue)
 end
 
 local function line_of(self, name)
   local line = self.lines[name]
   if not line then
-    -- Whoever comes anew begins where the least of those who wait stands, not with all that others have used before.
-    local least
-    for other in pairs(self.lines) do
-      least = math.min(least or math.huge, self.cost[other] or 0)
-    end
-    self.cost[name] = math.max(self.cost[name] or 0, least or 0)
+    -- Whoever comes anew begins where the queue stands, not with all that others have used before: else it would be
+    -- served alone until it has used as much.
+    self.cost[name] = math.max(self.cost[name] or 0, self.floor)
     line = {}
     self.lines[name] = line
   end
@@ -82,6 +79,7 @@ local function grant(self)
     local waiter = self.lines[name][1]
     take_out(self, name, waiter)
     self.free = self.free - 1
+    self.floor = math.max(self.floor, self.cost[name])
     -- The price is known at the end; until then the mean is charged, so that one client does not get all free slots.
     waiter.charged = self.mean_s
     self.cost[name] = (self.cost[name] or 0) + waiter.charged
@@ -90,8 +88,8 @@ local function grant(self)
   end
 end
 
---- Waits for its turn and runs fn, which returns its cost in seconds and then its results. nil and code "busy" when the
---- queue is full, "limit" when the client has too many that wait.
+--- Waits for its turn and runs fn, which returns its cost in seconds and then its results. nil and a code that is the
+--- queue's alone: "turn_busy" when it is full, "turn_limit" when the client has too many that wait.
 ---@async
 ---@param name string   of the client
 ---@param most integer  of its requests that wait
@@ -99,9 +97,9 @@ end
 ---@return any
 function Queue:run(name, most, fn)
   if self.waiting >= self.capacity then
-    return nil, ("%d requests wait, and no more may"):format(self.waiting), "busy"
+    return nil, ("%d requests wait, and no more may"):format(self.waiting), "turn_busy"
   elseif self:of(name) >= most then
-    return nil, ("%d requests of this client wait, and no more may"):format(self:of(name)), "limit"
+    return nil, ("%d requests of this client wait, and no more may"):format(self:of(name)), "turn_limit"
   end
   local begin = sched.now()
   local waiter = { turn = sched.channel(1) }

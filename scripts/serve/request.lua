@@ -100,6 +100,9 @@ local function candidate_of(body, skill)
   else
     local label
     files, label = parse.files(body.answer)
+    if files then
+      files, label = checked_files(files)
+    end
     if not files then
       return { verdict = client.nothing { label } }
     end

@@ -1,5 +1,5 @@
 -- What each client has used in the last hour, in minutes: seconds of the device, seconds of builds, megabytes that its
--- candidates left on disk. It is compared with the client's quotas before a request is taken.
+-- candidates left on disk. It is compared with the client's quotas before a request is taken, and again in its turn.
 
 local sched = require "khost.sched"
 

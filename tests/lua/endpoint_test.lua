@@ -1,4 +1,5 @@
 -- policies.endpoint: whole episodes with tools against a server process that misbehaves.
+local client = require "policies.endpoint.client"
 local endpoint = require "policies.endpoint"
 local environment = require "agent.environment"
 local fs = require "khost.fs"
@@ -219,6 +220,14 @@ function spec.the_key_is_sent_and_said_nowhere()
     t.is_true(episode.error:find("Incorrect API key: Bearer (key)", 1, true), episode.error)
     t.is_true(not json.encode(episode):find(key, 1, true))
   end)
+end
+
+function spec.a_key_that_stands_in_its_own_replacement_is_replaced_once()
+  local asking = client.open { url = "http://127.0.0.1/v1" }
+  function asking.key() return "key" end
+  t.expect(asking:without_key "key of a keyboard", "(key) of a (key)board")
+  function asking.key() return "a.%1" end
+  t.expect(asking:without_key "a.%1 and ab%1", "(key) and ab%1")
 end
 
 function spec.models_without_tools_speak_a_dialect()

@@ -93,7 +93,7 @@ end
 
 function spec.calls_run_at_the_same_time_and_can_be_cancelled()
   local s = server(function(a)
-    sched.sleep(a.text == "slow" and 60 or 0.01)
+    sched.sleep(a.text == "slow" and 0.2 or 0.01)
     return a.text
   end)
   local lines = lines_of({ call(1, { text = "slow" }), call(1, { text = "same id" }), call(2, { text = "quick" }),
@@ -103,6 +103,24 @@ function spec.calls_run_at_the_same_time_and_can_be_cancelled()
   for _, response in ipairs(lines.written) do by_id[response.id] = response end
   t.expect({ #lines.written, by_id[1].error.code, by_id[2].result.content[1].text }, { 3, -32600, "quick" })
   t.expect(s.count, 0)
+end
+
+function spec.a_cancelled_call_keeps_its_place_until_its_tool_is_done()
+  local open, wanted, answered = false, nil, nil
+  local s = server(function(a, is_wanted)
+    wanted = is_wanted
+    while not open do sched.sleep(0.005) end
+    return a.text
+  end)
+  local task = sched.spawn(function() answered = s:respond(json.encode(call(1, { text = "x" }))) end)
+  t.eventually(function() return wanted and s.count == 1 end)
+  t.expect(wanted(), true)
+  s:respond(json.encode { jsonrpc = "2.0", method = "notifications/cancelled", params = { requestId = 1 } })
+  sched.sleep(0.02)
+  t.expect({ s.count, wanted() }, { 1, false })
+  open = true
+  task:wait()
+  t.expect({ s.count, answered }, { 0 })
 end
 
 function spec.the_end_of_the_input_ends_what_runs()
@@ -138,7 +156,7 @@ local function with_tools(answer, fn)
   end }, { target = "cpu" })
   local tools = {}
   for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
-    tools[tool.name] = tool.run
+    tools[tool.name] = function(arguments) return tool.run(arguments, function() return true end) end
   end
   local ok, message = pcall(fn, tools, root, asked)
   fs.remove_tree(folder)
@@ -195,6 +213,30 @@ function spec.nothing_outside_of_the_roots_is_read_or_written()
     machine.run { "ln", "-s", "/tmp", root .. "/w/.khost" }
     local text = assert(tools.evaluate { workspace = "w" })
     t.is_true(not text:find("whole answer", 1, true), text)
+  end)
+end
+
+function spec.a_task_that_is_too_large_is_not_read()
+  with_tools(function() return verdicts.blank("void", "task", "judge_lost") end, function(tools, root, asked)
+    assert(fs.write(root .. "/w/model.py", ("#"):rep(2 ^ 20 + 1)))
+    local text, message = tools.evaluate { workspace = "w" }
+    t.is_true(not text and message:find("w/model.py: larger than 1048576 bytes", 1, true), tostring(message))
+    t.expect(#asked, 0)
+  end)
+end
+
+function spec.a_tune_that_is_cancelled_asks_no_more()
+  with_tools(function() return verdicts.blank("wrong", "verify", "mismatch") end, function(_, root, asked)
+    local judge = client.over({ request = function(_, kind)
+      asked[#asked + 1] = kind
+      return verdicts.blank("wrong", "verify", "mismatch")
+    end }, { target = "cpu" })
+    for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
+      if tool.name == "tune" then
+        tool.run({ workspace = "w", name = "BLOCK", values = { 1, 2, 3 } }, function() return #asked == 0 end)
+      end
+    end
+    t.expect(asked, { "profile" })
   end)
 end
 

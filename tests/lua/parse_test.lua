@@ -1,5 +1,6 @@
 -- agent.parse and chat.tiny: files in what a model wrote, with a label for everything that is wrong with it.
 local parse = require "agent.parse"
+local sched = require "khost.sched"
 local t = require "tests.lua.harness"
 local tiny = require "chat.tiny"
 
@@ -52,6 +53,15 @@ function spec.the_rest_has_labels_too()
   t.expect(label "no code at all", "no_block")
   t.expect(label "```cpp\nint a;\n```\n", "no_path")
   t.expect(label "```cpp kernels/k.cpp\n```\n", "empty_file")
+end
+
+function spec.blanks_around_a_path_do_not_count_and_cost_little()
+  t.expect(parse.files "``` \tcpp kernels/k.cpp \t\nint a;\n```  \n", { ["kernels/k.cpp"] = "int a;\n" })
+  for _, line in ipairs { "```" .. (" "):rep(505) .. "\n", "``` x" .. (" "):rep(502) .. "x\n" } do
+    local begin = sched.now()
+    parse.files("````cpp kernels/k.cpp\n" .. line:rep(4000))
+    t.is_true(sched.now() - begin < 1, ("%.1f s for an answer of 2 MB"):format(sched.now() - begin))
+  end
 end
 
 function spec.rendered_files_are_parsed_back()

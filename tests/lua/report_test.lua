@@ -346,6 +346,18 @@ function spec.a_listener_is_served_until_it_closes()
   t.expect(answers, { 200, 404 })
 end
 
+function spec.a_page_that_cannot_be_made_is_answered_500()
+  local status, asked
+  local head = { method = "GET", target = "/data", headers = { host = "localhost" } }
+  local listener = { take = function()
+    asked = not asked
+    return asked and { head = function() return head end, answer = function(_, given) status = given end } or nil
+  end }
+  live.open({ { query = function() return nil, "the store is locked" end } }, 2):serve(listener)
+  t.eventually(function() return status ~= nil end)
+  t.expect(status, 500)
+end
+
 function spec.report_writes_beside_the_run_or_where_it_is_told()
   local run = sample()
   t.expect(report.run { run:folder() }, 0)

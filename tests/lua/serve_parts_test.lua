@@ -104,6 +104,28 @@ function spec.a_client_that_asks_much_does_not_keep_others_waiting()
   t.is_true(last <= 13, "the other client's last request came as number " .. tostring(last))
 end
 
+-- The old client waits for no turn when the new one comes, as its request before is done.
+function spec.a_client_that_comes_anew_does_not_starve_one_that_was_served_before()
+  local q, order, tasks = queue.new(1, 100), {}, {}
+  local function ask(name)
+    tasks[#tasks + 1] = sched.spawn(function()
+      q:run(name, 100, function()
+        sched.sleep(0.002)
+        order[#order + 1] = name
+        return 50, true
+      end)
+    end)
+    sched.sleep(0)
+  end
+  for _ = 1, 10 do q:run("old", 100, function() return 50, true end) end
+  for _ = 1, 20 do ask "new" end
+  ask "old"
+  for _, task in ipairs(tasks) do task:wait() end
+  local place
+  for index, name in ipairs(order) do place = name == "old" and index or place end
+  t.is_true(place <= 5, "the old client's request came as number " .. tostring(place))
+end
+
 function spec.the_cheaper_client_is_served_more_often()
   local q, served, stop = queue.new(1, 100), { dear = 0, cheap = 0 }, false
   local function client(name, cost)
@@ -157,7 +179,7 @@ function spec.a_client_with_too_many_that_wait_is_told_so()
     end)
   end
   for _, task in ipairs(tasks) do task:wait() end
-  t.expect(codes, { [4] = "limit" })
+  t.expect(codes, { [4] = "turn_limit" })
 end
 
 function spec.counts_have_the_form_that_prometheus_reads()

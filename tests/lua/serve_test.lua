@@ -1,4 +1,5 @@
 -- `khost serve`: who is let in, what is read, what is answered. Real sockets on loopback.
+local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
@@ -46,6 +47,17 @@ function spec.a_raw_answer_is_read_as_files_and_what_cannot_be_read_needs_no_jud
   end)
 end
 
+function spec.a_raw_answer_with_too_many_files_or_too_long_a_name_was_not_handed_in()
+  kit.with({}, function(service)
+    local many = {}
+    for index = 1, 65 do many[index] = ("```cpp kernels/k%d.cpp\nint b;\n```\n"):format(index) end
+    for _, text in ipairs { table.concat(many), ("```cpp kernels/%s.cpp\nint b;\n```\n"):format(("k"):rep(200)) } do
+      local status, answer = service.post { task = "task", answer = text }
+      t.expect({ status, answer.verdict.reason, #service.asked }, { 200, "unparsable", 0 })
+    end
+  end)
+end
+
 function spec.trainers_that_read_a_bare_number_get_one()
   kit.with({}, function(service)
     local body = { prompt = "p", response = "```cpp kernels/k.cpp\nint c;\n```\n", label = kit.TASK }
@@ -63,6 +75,16 @@ function spec.a_void_is_503_with_a_time_to_come_back_in_both_forms()
     end
     t.expect(#service.asked, 4)  -- the client asks a second judge once
   end)
+end
+
+function spec.a_judge_that_has_no_answer_is_503_whatever_its_code()
+  for _, code in ipairs { "gone", "busy", "limit" } do
+    kit.with({ answer = function() return nil, "the judge died", code end }, function(service)
+      local got = service.send("/v1/feedback",
+        json.encode { kind = "verify", task = kit.TASK, files = kit.FILES })
+      t.expect({ got.status, json.decode(got.body).error.code, got.headers["retry-after"] }, { 503, "void", "5" })
+    end)
+  end
 end
 
 function spec.what_has_no_number_is_no_number()
@@ -193,7 +215,6 @@ end
 function spec.feedback_is_of_visible_inputs_and_never_kept_for_another_client()
   local seen = { ok = true, text = "Correct", status = "ok", stage = "verify", reason = "" }
   kit.with({ clients = TOKENS, answer = function(kind) return kind == "verify" and seen or nil end }, function(service)
-    local json = require "khost.json"
     for _, token in ipairs { TOKEN, TOKEN, OTHER } do
       local got = service.send("/v1/feedback", json.encode { kind = "verify", task = kit.TASK, files = kit.FILES },
         bearer(token))
@@ -249,6 +270,41 @@ function spec.a_client_whose_quota_is_used_up_is_told_when_to_come_back()
   end)
 end
 
+function spec.a_quota_that_is_used_up_while_a_request_waits_holds_for_it()
+  local limited = TOKENS:gsub('rights = %["candidates"%]', 'rights = ["candidates"]\ndevice_s = 3')
+  local open = false
+  kit.with({ clients = limited, slots = 1, answer = function()
+    while not open do sched.sleep(0.005) end
+    return kit.verdict("wrong", "verify", "mismatch", { evidence = { tolerance = "calibrated", exclusive_s = 2 } })
+  end }, function(service)
+    local statuses, tasks = {}, {}
+    for index = 1, 5 do
+      tasks[index] = sched.spawn(function()
+        local status, answer, got = service.post(asks(), { headers = bearer(TOKEN) })
+        statuses[status] = (statuses[status] or 0) + 1
+        t.is_true(status == 200 or answer.error.code == "quota" and tonumber(got.headers["retry-after"]) > 3400)
+      end)
+    end
+    t.eventually(function() return service.app.queue.waiting == 4 end)
+    open = true
+    for _, task in ipairs(tasks) do task:wait() end
+    t.expect({ statuses, #service.asked }, { { [200] = 2, [429] = 3 }, 2 })
+  end)
+end
+
+function spec.each_value_of_a_tune_is_charged()
+  kit.with({ clients = TOKENS, answer = function()
+    return { ok = true, text = "", status = "ok", stage = "profile", reason = "", times = { candidate_s = 1 },
+      evidence = { exclusive_s = 2 }, wall_s = { build = 1 } }
+  end }, function(service)
+    local got = service.send("/v1/feedback", json.encode { kind = "tune", task = kit.TASK, name = "B",
+      files = { ["kernels/k.cpp"] = "#define B 1\n" }, values = { 1, 2, 4 } }, bearer(TOKEN))
+    t.expect({ got.status, #service.asked }, { 200, 3 })
+    t.expect(service.app.usage.totals.agent, { device_s = 6, build_s = 3, disk_mb = 0 })
+    t.expect(service.app.queue.cost.agent, 9)
+  end)
+end
+
 -- Sends one request, closes its sending side, and prints what came back.
 local HALF_CLOSED = [[
 import socket, sys
@@ -263,7 +319,7 @@ print(text.decode())
 ]]
 
 function spec.a_request_whose_sender_stopped_listening_while_it_waited_is_not_judged()
-  local json, machine = require "khost.json", require "khost.machine"
+  local machine = require "khost.machine"
   local open = false
   kit.with({ answer = function()
     while not open do sched.sleep(0.005) end

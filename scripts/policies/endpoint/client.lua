@@ -71,14 +71,7 @@ end
 -- Servers repeat what they refuse.
 function Client:without_key(text)
   local key = self:key()
-  while key do
-    local begin, stop = text:find(key, 1, true)
-    if not begin then
-      break
-    end
-    text = text:sub(1, begin - 1) .. "(key)" .. text:sub(stop + 1)
-  end
-  return text
+  return key and (text:gsub(key:gsub("%p", "%%%0"), "(key)")) or text
 end
 
 local function names_word(text, word)
