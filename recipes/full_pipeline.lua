@@ -1,6 +1,6 @@
 -- The whole of the paper as one run: tasks, filter, base model, supervised start, single-turn PPO, trajectories,
--- rejection fine-tuning, value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages and
--- runs alone too.
+-- rejection fine-tuning, value pretraining, agentic PPO, evaluation, report. Every stage is a file in recipes/stages
+-- and runs alone too.
 --
 -- Departures from the paper are named at the top of each stage's file.
 

@@ -51,8 +51,8 @@ Result<std::string> read(std::string path) {
   return text.str();
 }
 
-// Whole or not at all: written beside the target, flushed, then renamed over it. The folder may be a stranger's, who can
-// foresee the name of the temporary file and put a link there: it is removed, never followed.
+// Whole or not at all: written beside the target, flushed, then renamed over it. The folder may be a stranger's, who
+// can foresee the name of the temporary file and put a link there: it is removed, never followed.
 Status write(std::string path, std::string text) {
   const std::string temporary = path + ".new" + std::to_string(getpid());
   ::unlink(temporary.c_str());
