@@ -140,15 +140,20 @@ function sweep.run(list, options, recipe, open)
   if not hold then
     args.misuse(message)
   end
-  for _, node in ipairs(nodes) do
-    runner.run(root, node, { preset = options.preset, recipe = recipe, open = open })
+  local ok, problem = pcall(function()
+    for _, node in ipairs(nodes) do
+      runner.run(root, node, { preset = options.preset, recipe = recipe, open = open })
+    end
+  end)
+  hold:release()
+  if not ok then
+    error(problem, 0)
   end
   local rows, records = results(root, list, nodes)
   local text = tables.text(outcome.COLUMNS, rows)
   assert(fs.write(root .. "/table.txt", text .. "\n"))
   assert(fs.write(root .. "/answers.csv",
     csv.text({ "arm", "seed", "task", "status", "pass", "reward", "run" }, records)))
-  hold:release()
   log.print(("\n%s\n\n%s/table.txt, %s/answers.csv"):format(text, root, root))
   return 0
 end
