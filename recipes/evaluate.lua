@@ -24,7 +24,7 @@ local prices = require "policies.endpoint.usage"
 local verdicts = require "judge.verdict"
 local workspace = require "suites.workspace"
 
-local OPTIONS = {
+local OPTIONS = pipeline.with_run_options {
   { name = "--suite", kind = "text", required = true, help = "folder, .jsonl or .parquet; a KernelBench checkout too" },
   { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
   { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
@@ -38,11 +38,6 @@ local OPTIONS = {
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
 }
-for _, option in ipairs(pipeline.OPTIONS) do
-  if option.name ~= "--plan" then
-    OPTIONS[#OPTIONS + 1] = option
-  end
-end
 local ABOUT = { name = "recipes/evaluate.lua", summary = "policies or finished solutions over a suite" }
 
 local function load_suite(run, options)

@@ -17,7 +17,7 @@ local tables = require "evaluation.table"
 local verdicts = require "judge.verdict"
 local workspace = require "suites.workspace"
 
-local OPTIONS = {
+local OPTIONS = pipeline.with_run_options {
   { name = "path", required = true,
     help = "JSON lines, a JSON list or Parquet, or the folder of a run of KernelBench" },
   { name = "--suite", kind = "text", help = "the tasks of a run of KernelBench: a checkout, or any form of a suite" },
@@ -25,11 +25,6 @@ local OPTIONS = {
   { name = "--limit", kind = "number", help = "only the first solutions" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
 }
-for _, option in ipairs(pipeline.OPTIONS) do
-  if option.name ~= "--plan" then
-    OPTIONS[#OPTIONS + 1] = option
-  end
-end
 local ABOUT = { name = "recipes/rejudge.lua", summary = "published solutions judged again, beside what they claim" }
 
 local function solutions_of(options)

@@ -14,19 +14,49 @@ local chatml = {}
 
 chatml.STOP = "<|im_end|>"
 
-local Chat = {}
-Chat.__index = Chat
+-- How turns become tokens. Text is encoded without special tokens, so that no source can end a turn.
+local Turns = {}
 
-function Chat:message(tokens, role, text)
+function Turns:message(tokens, role, text)
   append(tokens, { self.first })
   append(tokens, self.codec:encode(role .. "\n" .. text))
   append(tokens, { self.last })
   return append(tokens, self.codec:encode("\n"))
 end
 
-function Chat:answer_begins(tokens)
+function Turns:answer_begins(tokens)
   return append(append(tokens, { self.first }), self.codec:encode("assistant\n"))
 end
+
+--- The tokens between two answers; the end of the answer was drawn.
+---@param text string
+---@return integer[]
+function Turns:observation(text)
+  return self:answer_begins(self:message(self.codec:encode("\n"), "user", text))
+end
+
+--- A class of chats in ChatML: it has the methods of turns, and gives its own `prompt`.
+---@return table
+function chatml.class()
+  local Class = setmetatable({}, { __index = Turns })
+  Class.__index = Class
+  return Class
+end
+
+--- A chat of a class for a model's tokenizer; raises for one without the special tokens.
+---@param class table
+---@param codec table
+---@param fields table   of the chat, beside codec, first and last
+---@return table
+function chatml.open(class, codec, fields)
+  fields.codec, fields.first, fields.last = codec, codec:special("<|im_start|>"), codec:special("<|im_end|>")
+  if not fields.first or not fields.last then
+    error("the tokenizer has no <|im_start|> and <|im_end|>; a model that speaks ChatML is needed", 3)
+  end
+  return setmetatable(fields, class)
+end
+
+local Chat = chatml.class()
 
 --- The tokens in front of the first answer.
 ---@param task table   with messages, or what agent.prompt makes messages of
@@ -37,13 +67,6 @@ function Chat:prompt(task)
     self:message(tokens, message.role, message.text)
   end
   return self:answer_begins(tokens)
-end
-
---- The tokens between two answers; the end of the answer was drawn.
----@param text string
----@return integer[]
-function Chat:observation(text)
-  return self:answer_begins(self:message(self.codec:encode("\n"), "user", text))
 end
 
 ---@class (exact) CallFormat
@@ -70,11 +93,7 @@ chatml.signature_of = signature_of
 function chatml.format(form)
   local format = { STOP = chatml.STOP, respond = form.respond, describe = form.describe, explain = form.explain }
   function format.open(codec)
-    local first, last = codec:special("<|im_start|>"), codec:special("<|im_end|>")
-    if not first or not last then
-      error("the tokenizer has no ChatML tokens", 2)
-    end
-    return setmetatable({ codec = codec, first = first, last = last, describe = form.describe }, Chat)
+    return chatml.open(Chat, codec, { describe = form.describe })
   end
   --- What an answer means: calls, or the end.
   ---@param text string

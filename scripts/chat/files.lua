@@ -8,6 +8,7 @@
 local chatml = require "chat.chatml"
 local experts = require "policies.experts"
 local parse = require "agent.parse"
+local token_lists = require "chat.tokens"
 local verdicts = require "judge.verdict"
 
 local files = {}
@@ -18,27 +19,7 @@ files.DONE = "done"
 local LANGUAGE = { cpu = "cpp", cuda = "cuda" }
 local MOST_FEEDBACK = 400  -- bytes of what a compiler or a comparison said
 
-local Chat = {}
-Chat.__index = Chat
-
-local function append(list, more)
-  for _, token in ipairs(more) do
-    list[#list + 1] = token
-  end
-  return list
-end
-
--- Text is encoded without special tokens, so that no source can end a turn.
-function Chat:message(tokens, role, text)
-  append(tokens, { self.first })
-  append(tokens, self.codec:encode(role .. "\n" .. text))
-  append(tokens, { self.last })
-  return append(tokens, self.codec:encode("\n"))
-end
-
-function Chat:answer_begins(tokens)
-  return append(append(tokens, { self.first }), self.codec:encode("assistant\n"))
-end
+local Chat = chatml.class()
 
 --- What a user's turn says about a task.
 ---@param source string   the task's Python
@@ -67,18 +48,11 @@ function Chat:prompt(task, stream)
   return self:answer_begins(tokens)
 end
 
---- The tokens between two answers; the end of the answer was drawn.
----@param text string
----@return integer[]
-function Chat:observation(text)
-  return self:answer_begins(self:message(self.codec:encode("\n"), "user", text))
-end
-
 --- The tokens of an answer as the model would draw them.
 ---@param text string
 ---@return integer[]
 function Chat:answer(text)
-  return append(self.codec:encode(text), { self.last })
+  return token_lists.append(self.codec:encode(text), { self.last })
 end
 
 --- A file as an answer carries it.
@@ -127,11 +101,7 @@ function files.format(options)
   local format = { STOP = files.STOP, answers_are_files = true, target = options.target, fixed = options.fixed,
     variants = options.variants or {}, feedback = files.feedback }
   function format.open(codec)
-    local first, last = codec:special("<|im_start|>"), codec:special("<|im_end|>")
-    if not first or not last then
-      error("the tokenizer has no <|im_start|> and <|im_end|>; a model that speaks ChatML is needed", 2)
-    end
-    return setmetatable({ codec = codec, first = first, last = last, format = format }, Chat)
+    return chatml.open(Chat, codec, { format = format })
   end
   --- What an answer means: files to write, the end, or nothing that can be used.
   ---@param text string

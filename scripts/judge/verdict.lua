@@ -16,6 +16,8 @@ end
 for _, row in ipairs(judge.reasons) do
   REASONS[row.word] = row
 end
+--- The same by word.
+verdict.STATUS_OF, verdict.REASON_OF = ROWS, REASONS
 -- Words of runs that were written before they were renamed.
 local RENAMED = { policy = "violation" }
 local PAYING = "calibrated"  -- the tolerance class that a reward may rest on

@@ -27,6 +27,19 @@ pipeline.OPTIONS = {
   { name = "--plan", kind = "flag", help = "print stages, verdicts, tokens, minutes and disk, and run nothing" },
 }
 
+--- A recipe's own options, and those of every run but `--plan`, for recipes whose cost no preset tells.
+---@param own table[]
+---@return table[]
+function pipeline.with_run_options(own)
+  local list = { unpack(own) }
+  for _, option in ipairs(pipeline.OPTIONS) do
+    if option.name ~= "--plan" then
+      list[#list + 1] = option
+    end
+  end
+  return list
+end
+
 local function load_config(options)
   local c, message = config.load { preset = options.preset, set = options.set }
   if not c then

@@ -9,14 +9,6 @@ local alarms = {}
 -- Stages that look for broken tasks: a task's fault is what they are there to find.
 local LOOKING_FOR_TASKS = { synthesize = true, filter = true }
 
-local ROWS, REASONS = {}, {}
-for _, row in ipairs(verdicts.STATUSES) do
-  ROWS[row.word] = row
-end
-for _, row in ipairs(verdicts.REASONS) do
-  REASONS[row.word] = row
-end
-
 local function has(list, word)
   for _, item in ipairs(list) do
     if item == word then
@@ -29,7 +21,7 @@ end
 -- Why a group of verdicts is worth a word: "alarm" (a reward on it is unsound) or "look" (a person should look). nil
 -- for a good one.
 local function complaint(row, filtered)
-  local status, reason = ROWS[row.status], REASONS[row.reason]
+  local status, reason = verdicts.STATUS_OF[row.status], verdicts.REASON_OF[row.reason]
   if not status then
     return "alarm", ("the judge has no status '%s'"):format(row.status)
   elseif row.reason ~= "" and not reason then

@@ -1,5 +1,5 @@
 -- What a request must be before its body is read: sent to a name of this service, by no page of a browser, without an
--- encoding, and by somebody who has the right. Everything here sees the header alone.
+-- encoding, and by a client whose token has the right. Everything here sees the header alone.
 
 local gate = {}
 

@@ -15,22 +15,6 @@ tree.FIRST_USE = {
 }
 local UNUSED = { plan = true }  -- costs for `--plan`
 
--- Text of a value in which keys are sorted, so that equal values have equal texts.
-local function canonical(value)
-  if type(value) ~= "table" then
-    return json.encode(value)
-  end
-  local keys, parts = {}, {}
-  for key in pairs(value) do
-    keys[#keys + 1] = key
-  end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  for index, key in ipairs(keys) do
-    parts[index] = ("%s:%s"):format(tostring(key), canonical(value[key]))
-  end
-  return "{" .. table.concat(parts, ",") .. "}"
-end
-
 -- The sections that a stage reads for the first time, given the stages before it.
 local function sections_of(config, stages, at)
   local names = {}
@@ -60,7 +44,7 @@ function tree.keys(config, seed, stages, sources)
   for at, name in ipairs(stages) do
     local parts = { before, name }
     for _, section in ipairs(sections_of(config, stages, at)) do
-      parts[#parts + 1] = section .. "=" .. canonical(config[section])
+      parts[#parts + 1] = section .. "=" .. json.encode(config[section])  -- sorts the keys
     end
     before = fs.sha256(table.concat(parts, "\n"))
     keys[at] = before
