@@ -7,7 +7,7 @@
 #include "sandbox/judge/bandwidth.h"
 #include "sandbox/judge/check.h"
 #include "sandbox/judge/evaluation.h"
-#include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/second_try.h"
 #include "sandbox/judge/subject.h"
 
 namespace khost::judge {
@@ -203,17 +203,8 @@ Result<Json> Service::evaluate(const Json& request) {
   if (request.value("measure", true)) {
     warm_up();
   }
-  Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
-  if (!verdict || (verdict->value("status", "") != "void" && !may_have_been_killed(*verdict))) {
-    return verdict;
-  }
-  const Json first = {
-      {"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
-  Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
-  if (again) {
-    (*again)["evidence"]["retried"] = first;
-  }
-  return again;
+  return with_second_try([&] { return Evaluation(*this, request, Purpose::verdict).run(); },
+                         [](const Json& verdict) { return verdict.value("status", "") == "void"; });
 }
 
 // Bytes a second that one thread reads from memory that was just written, for about so many bytes. For whoever holds

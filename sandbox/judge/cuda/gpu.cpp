@@ -5,7 +5,7 @@
 #include "sandbox/judge/background.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
-#include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/second_try.h"
 #include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
@@ -181,19 +181,11 @@ Result<Json> Gpu::evaluate(const Json& request) {
   if (kind != "evaluate") {
     return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  Result<Json> verdict = Evaluation(*this, request, Purpose::verdict).run();
-  const std::string status = verdict ? verdict->value("status", "") : "";
-  const bool ours = (status == "void" || status == "oom") && (*verdict)["reason"] != "host";
-  if (!verdict || (!ours && !may_have_been_killed(*verdict))) {
-    return verdict;
-  }
-  const Json first = {
-      {"reason", (*verdict)["reason"]}, {"stage", (*verdict)["stage"]}, {"detail", (*verdict)["detail"]}};
-  Result<Json> again = Evaluation(*this, request, Purpose::verdict).run();
-  if (again) {
-    (*again)["evidence"]["retried"] = first;
-  }
-  return again;
+  return with_second_try([&] { return Evaluation(*this, request, Purpose::verdict).run(); },
+                         [](const Json& verdict) {
+                           const std::string status = verdict.value("status", "");
+                           return (status == "void" || status == "oom") && verdict.value("reason", "") != "host";
+                         });
 }
 
 }  // namespace khost::judge::gpu
