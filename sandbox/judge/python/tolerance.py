@@ -57,9 +57,11 @@ def granted(measured):
 class FloatMeasure:
     """Errors of one float output over the sets of one kind."""
 
-    def __init__(self, like, terms=1):
-        """`like`: the output of one set. `terms`: elements of float inputs for each element of the output."""
+    def __init__(self, like, terms=1, narrow=False):
+        """`like`: the output of one set. `terms`: elements of float inputs for each element of the output. `narrow`: a
+        float64 output that the reference computes in float32."""
         self.dtype, self.ulps, self.terms = like.dtype, ULPS.get(like.dtype, 1.0), min(terms, MOST_TERMS)
+        self.computed = torch.float64 if like.dtype == torch.float64 and not narrow else torch.float32
         self.octaves = Octaves.of_values(like.reshape(-1))
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
         self.wide = self.long = None  # of inputs moved by many roundings; of sums in one accumulator
@@ -76,8 +78,11 @@ class FloatMeasure:
         self.elements += expected.numel()
         where = places(expected, MEASURED, octaves=self.octaves)
 
+        largest = torch.finfo(self.dtype).max
+
         def looked_at(values):
-            return values.reshape(-1)[where].double()
+            values = values.reshape(-1)[where].double()
+            return torch.where(torch.isinf(values), values, values.clamp(-largest, largest))
 
         ours = looked_at(expected)
         octave = self.octaves.rows(ours)
@@ -118,7 +123,7 @@ class FloatMeasure:
     def add_sequential(self, expected, sequential, exact=None):
         """What sums in one float32 accumulator are off by, a part of it. Elements that are off by far more have been taken
         across a jump, or are of a reduced reference: they say nothing of the others."""
-        if self.dtype != torch.float32:
+        if self.dtype not in (torch.float32, torch.float64) or self.computed == torch.float64:
             return
         where = places(expected, octaves=self.octaves)
         narrow = expected.reshape(-1)[where]
@@ -144,7 +149,7 @@ class FloatMeasure:
 
     def computed_ulp(self):
         """The step of the dtype in which kernels compute, by octave."""
-        return self.octaves.ulp(torch.float32 if self.dtype != torch.float64 else self.dtype)
+        return self.octaves.ulp(self.computed)
 
     def by_element(self):
         """Whether each element of a small output has a bound of its own: their errors are of different sizes, and what an
@@ -157,11 +162,11 @@ class FloatMeasure:
     def roundings(self):
         """What a long sum of terms of one sign is off by, as a part of itself; 0 where that is less than a rounding."""
         roundings = math.sqrt(self.terms) / LONG_SUM
-        return roundings * 2.0 ** -24 if roundings > 1 and self.dtype != torch.float64 else 0.0
+        return roundings * 2.0 ** -24 if roundings > 1 and self.computed != torch.float64 else 0.0
 
     def relative_part(self):
         """Of bounds by element: what any element may be off by, as a part of itself, over K."""
-        u = 2.0 ** -53 if self.dtype == torch.float64 else 2.0 ** -24
+        u = 2.0 ** -53 if self.computed == torch.float64 else 2.0 ** -24
         return max(self.roundings(), u) if self.by_element() else 0.0
 
     def table(self):
@@ -290,5 +295,5 @@ class ExactMeasure:
         return near if wide > SCARCE else max(near, min(wide, MOST_SHARE))
 
 
-def measure_of(expected, terms=1):
-    return FloatMeasure(expected, terms) if expected.is_floating_point() else ExactMeasure()
+def measure_of(expected, terms=1, narrow=False):
+    return FloatMeasure(expected, terms, narrow) if expected.is_floating_point() else ExactMeasure()
