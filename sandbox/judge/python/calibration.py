@@ -151,12 +151,21 @@ class Calibration:
         """The errors of each output over the samples of a kind. A float64 output whose own error is that of float32 is
         measured again as one that is computed there."""
         measures = self.measured(kind)
-        found = {place for place, measure in enumerate(measures) if isinstance(measure, FloatMeasure) and
-                 measure.computed == torch.float64 and measure.precision() == "reduced"}
-        if not found:
-            return measures
-        self.narrow |= found
-        return self.measured(kind)
+        reduced = [place for place, measure in enumerate(measures) if isinstance(measure, FloatMeasure) and
+                   measure.precision() == "reduced"]
+        fine = {place for place in reduced if measures[place].computed == torch.float64}
+        if fine:
+            self.narrow |= fine
+            return self.measures(kind)
+        self.round_inside(kind, [(place, measures[place]) for place in reduced])
+        return measures
+
+    def round_inside(self, kind, measures):
+        """Shows measures that look like those of reduced references what roundings between operators do."""
+        sample, exact = self.samples[kind][0], self.exact[kind]
+        outputs = self.attempt(sample, rounds=True) if measures and exact is not None else None
+        for place, measure in measures if outputs else ():
+            measure.add_inside(sample.expected[place], exact[place], outputs[place])
 
     def measured(self, kind):
         small = any(x.numel() < ONE_BIN for x in self.samples[kind][0].expected)
@@ -171,10 +180,11 @@ class Calibration:
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
                             None if wide is None else wide[place])
-            sequential = self.sequential(sample) if kind == "drawn" else None
+            sequential = self.sequential(sample)
             for place, measure in enumerate(measures if sequential else ()):
                 if isinstance(measure, FloatMeasure):
-                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place])
+                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place],
+                                           kind == "planted")
             if number == 0:
                 self.exact[kind] = exact
         return measures
@@ -223,7 +233,7 @@ class Calibration:
 
     @staticmethod
     def sequential(sample):
-        """The outputs with every sum in one float32 accumulator; None where there is no such sum."""
+        """The outputs of a plain kernel, None where it has no sum and no function of another form."""
         mode = Sums()
         try:
             outputs = run(sample.model, sample.values, mode)
@@ -231,9 +241,9 @@ class Calibration:
             return None
         return outputs if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else None
 
-    def attempt(self, sample, move):
+    def attempt(self, sample, move=None, rounds=False):
         try:
-            moved = run_in_double(sample.model, sample.values, move)
+            moved = run_in_double(sample.model, sample.values, move, rounds)
         except Exception as error:  # outside its domain by one rounding
             if is_out_of_memory(error):
                 raise

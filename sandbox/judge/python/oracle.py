@@ -92,10 +92,11 @@ def dtype_told(tensors):
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
 
-    def __init__(self, as_read=None, default=torch.float32, told=None):
-        """`default`: the dtype that torch's default was in the reference. `told`: that of its tensors (dtype_told)."""
+    def __init__(self, as_read=None, default=torch.float32, told=None, rounds=False):
+        """`default`: the dtype that torch's default was in the reference. `told`: that of its tensors (dtype_told).
+        `rounds`: whether what an operator returns is rounded to float32."""
         super().__init__()
-        self.as_read, self.default, self.told = as_read or AsRead(), default, told
+        self.as_read, self.default, self.told, self.rounds = as_read or AsRead(), default, told, rounds
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -133,7 +134,8 @@ class InDouble(TorchDispatchMode):
         if func._schema.is_mutable:  # a tensor outside inputs and state may be written to
             for narrow, wide in pairs:
                 narrow.copy_(wide)
-        return tree_map(widened, result)
+        result = tree_map(widened, result)
+        return tree_map(rounded, result) if self.rounds else result
 
     def constant(self, func, args, kwargs):
         """A tensor that is made of numbers in the code (linspace, full, tensor): the reference's, in double."""
@@ -157,6 +159,13 @@ def with_largest(args, kwargs, largest):
     return (given.pop("self"),), given
 
 
+def rounded(value):
+    """A float64 tensor rounded to float32 in place, where its elements do not share memory."""
+    if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and 0 not in value.stride():
+        value.copy_(value.float())
+    return value
+
+
 def widened(value):
     if isinstance(value, torch.Tensor):
         if value.dtype in NARROW:
@@ -174,9 +183,9 @@ def run(model, values, mode=None):
         return [leaf.detach() for leaf in leaves(call(model, values))]
 
 
-def run_in_double(model, values, move=None):
+def run_in_double(model, values, move=None, rounds=False):
     """The outputs in double. `move` changes each float tensor of inputs and state, which it gets in double together with
-    the tensor that the reference has."""
+    the tensor that the reference has. `rounds`: each operator's result is rounded to float32, as float32 kernels do."""
     default = torch.get_default_dtype()
     change = (lambda wide, own: wide) if move is None else move
     as_read = AsRead()
@@ -199,7 +208,7 @@ def run_in_double(model, values, move=None):
             if tensor.is_floating_point():
                 as_read.note(tensor.data, own[name].data)
         given, told = with_tensors(values, widen), dtype_told([*leaves(values), *own.values()])
-        with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told):
+        with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, rounds):
             outputs = call(wide, given)
         return [leaf.detach() for leaf in leaves(outputs)]
     finally:

@@ -21,7 +21,9 @@ MEASURED = 1 << 21    # elements of an output whose errors are measured, at most
 OWN = 64             # a reference this much farther from its double than rounded inputs are is a reduced one
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
-SEQUENTIAL = 1 / 16   # of the error of sums in one accumulator is an octave's at least, ...
+SEQUENTIAL = 1 / 16   # of the error of a plain kernel (sums.py) is an octave's at least, ...
+PLANTED_SEQUENTIAL = SEQUENTIAL / 64  # of planted sets, whose K is larger, ...
+NEAR = 4              # octaves on both sides from which planted sets take it, ...
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02     # by that factor and by wide moves; ...
@@ -64,7 +66,8 @@ class FloatMeasure:
         self.computed = torch.float64 if like.dtype == torch.float64 and not narrow else torch.float32
         self.octaves = Octaves.of_values(like.reshape(-1))
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
-        self.wide = self.long = None  # of inputs moved by many roundings; of sums in one accumulator
+        self.wide = self.long = None  # of inputs moved by many roundings; of a plain kernel
+        self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
         self.elements, self.zeros, self.seen = 0, 0, 0
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
         self.sizes = []  # of the same elements, in each set
@@ -120,9 +123,9 @@ class FloatMeasure:
         if self.each is not None and errors.numel() == self.each.numel():
             self.each = torch.maximum(self.each, errors.cpu())
 
-    def add_sequential(self, expected, sequential, exact=None):
-        """What sums in one float32 accumulator are off by, a part of it. Elements that are off by far more have been taken
-        across a jump, or are of a reduced reference: they say nothing of the others."""
+    def add_sequential(self, expected, sequential, exact=None, planted=False):
+        """What a plain kernel is off by, a part of it. Elements that are off by far more have been taken across a jump, or are
+        of a reduced reference: they say nothing of the others."""
         if self.dtype not in (torch.float32, torch.float64) or self.computed == torch.float64:
             return
         where = places(expected, octaves=self.octaves)
@@ -137,10 +140,17 @@ class FloatMeasure:
         self.keep_each(error)
         error, octave = error[held], self.octaves.rows(narrow[held])
         self.long = self.long or self.histogram()
-        self.long.add(octave, error)
+        self.rare = self.rare or planted
+        self.long.add(octave, error * (PLANTED_SEQUENTIAL / SEQUENTIAL) if planted else error)
+
+    def add_inside(self, expected, exact, rounded):
+        """What roundings of float32 between operators explain, as where large numbers cancel."""
+        double, other = exact.reshape(-1).double(), rounded.reshape(-1).double()
+        held = torch.isfinite(double) & torch.isfinite(other) & torch.isfinite(expected.reshape(-1))
+        self.moved.add(self.octaves.rows(expected.reshape(-1)[held]), (other - double)[held].abs())
 
     def precision(self):
-        """`reduced` where the reference's own error is far larger than what rounded inputs explain."""
+        """`reduced` where the reference's own error is far larger than what rounded inputs and results explain."""
         step = self.computed_ulp()
         (own, sizes), (moved, _) = self.own.quantiles(steps=step), self.moved.quantiles()
         poor = own > OWN * torch.maximum(moved, 0.51 * step)
@@ -191,7 +201,14 @@ class FloatMeasure:
 
     def quantiles(self, *part):
         q, sizes = self.every.quantiles(*part, steps=self.computed_ulp())
-        return (q if self.long is None else torch.maximum(q, self.long.quantiles(*part)[0])), sizes
+        if self.long is None:
+            return q, sizes
+        if not self.rare or part:
+            return torch.maximum(q, self.long.quantiles(*part)[0]), sizes
+        # Outliers are few: one of another set may lie in an octave where none was measured.
+        seen = self.long.quantiles(1.0)[0]
+        near = torch.nn.functional.max_pool1d(seen[None, None], 2 * NEAR + 1, 1, NEAR)[0, 0]
+        return torch.maximum(q, near), sizes
 
     def one_octave(self, q, sizes):
         """The largest error of the elements that are no larger, or of the smallest FULL of them: a sum that cancels does not
