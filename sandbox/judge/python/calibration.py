@@ -15,11 +15,11 @@ import bank
 from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from out_of_memory import is_out_of_memory
-from planting import NOWHERE, plant, reason_against
+from planting import NOWHERE, Reach, plant, reason_against
 from rule import PLANTED_STEPS, STEPS, Rule
 from sums import Sums
 from task_file import fresh, seed_all, state_of
-from task_inspection import check_value
+from task_inspection import check_outputs, check_value
 from tolerance import ONE_BIN, FloatMeasure, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
@@ -97,7 +97,7 @@ def equal_sets(one, other):
 
 def outlying(sample, bold=False):
     """The sample with outliers, planted in place. Unplantable says why not."""
-    why = plant(sample.values, fresh_seed(), bold)
+    why = plant(sample.values, fresh_seed(), bold, Reach.of(sample.model, sample.values))
     if why:
         raise Unplantable(why)
     try:
@@ -132,6 +132,8 @@ class Calibration:
         drawn = [first, second]
         if min(x.numel() for x in first.expected) < ONE_BIN or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
             drawn.append(self.sample())
+        for other in drawn[1:]:
+            check_outputs(first.expected, other.expected)
         self.samples["drawn"] = drawn
         if self.planting:
             return
