@@ -212,18 +212,22 @@ class FloatMeasure:
 
     def one_octave(self, q, sizes):
         """The largest error of the elements that are no larger, or of the smallest FULL of them: a sum that cancels does not
-        gain digits where its result happens to be small. Of few elements it is the largest error of all. Larger elements
-        than were measured may be off by more, as a part of their size."""
+        gain digits where its result happens to be small. Of few elements it is the largest error of all. Where no element
+        was measured, above the largest or between two, it grows with the size from the next smaller one."""
         table = torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
+        seen = torch.nonzero(sizes).reshape(-1)
+        if not seen.numel():
+            return table
         pooled = torch.nonzero(sizes.cumsum(0) >= FULL)
+        first = int(seen[-1])
         if self.elements >= RISING and pooled.numel():
             first = int(pooled.min())
             table = q.cummax(0).values
             table[:first] = table[first]
-        if int(sizes.sum()):
-            above = torch.arange(OCTAVES).double() - float(torch.nonzero(sizes).max())
-            table *= torch.exp2((above * self.octaves.step).clamp(min=0, max=1000))
-        return table
+        rows = torch.arange(OCTAVES)
+        below = seen[(torch.searchsorted(seen, rows, right=True) - 1).clamp(min=0)]
+        grown = torch.where(rows > seen[-1], q.max(), q[below]) * torch.exp2(((rows - below) * self.octaves.step).clamp(min=0, max=1000).double())
+        return torch.where((rows > first) & (sizes == 0), torch.maximum(table, grown), table)
 
     def filled(self, q, sizes):
         """What was measured in each octave, octaves with few elements by their nearest fuller one."""
