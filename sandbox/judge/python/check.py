@@ -285,6 +285,8 @@ def looked_at_again(task, model, request):
     values = draw(first)
     outputs = leaves(call(model, copy.deepcopy(values)))
     earlier = [(inputs, leaves(call(model, copy.deepcopy(inputs)))) for inputs in (draw(first + 1), draw(first + 2))]
+    for _, others in earlier:
+        check_outputs(outputs, others)
     facts["null_candidates"] = check_nulls.null_candidates(model, values, outputs, earlier)
     return facts
 
