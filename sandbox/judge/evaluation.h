@@ -12,6 +12,7 @@
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/compare.h"
 #include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/repeated.h"
 #include "sandbox/judge/evaluation/report.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
@@ -89,6 +90,7 @@ class Evaluation {
   sandbox::Plan plan_;
   Tolerances tolerances_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
+  Repeated repeated_;                 // what shares excused in all sets so far
   std::unique_ptr<Subject> subject_;
   Lease* lease_ = nullptr;  // while timing
   Baseline self_;           // the candidate against itself: its own processes as a baseline
