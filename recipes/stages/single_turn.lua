@@ -1,5 +1,5 @@
 -- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the supervised model under a value
--- head.
+-- head. Without steps the supervised model goes on as it is (the ablation without this stage).
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
@@ -13,6 +13,9 @@ local stage = { name = "single_turn", summary = "PPO on single answers" }
 
 function stage.execute(run)
   local begin, c = run:need("supervised"), run.config.single_turn
+  if c.steps == 0 then
+    return { actor = begin.actor, curve = {}, tables = {} }
+  end
   local actor = models.open(run, begin.actor)
   local critic = actor:critic()
   local policy = models.policy(run, actor, "single-turn")
