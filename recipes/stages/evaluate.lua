@@ -150,10 +150,14 @@ end
 local PAIRS = { { "base", "supervised" }, { "base", "single-turn" }, { "supervised", "single-turn" },
   { "single-turn", "rft" }, { "single-turn", "agentic" }, { "rft", "agentic" } }
 
+-- In the agent loop: what the last model gained on each that plays it.
+local LOOP_PAIRS = { { "base", "agentic" }, { "supervised", "agentic" }, { "single-turn", "agentic" },
+  { "rft", "agentic" } }
+
 -- `of`: "answers" or "loop", the episodes of a row that are compared.
 local function comparisons(run, by_name, of)
   local rows, kept = {}, {}
-  for _, pair in ipairs(PAIRS) do
+  for _, pair in ipairs(of == "loop" and LOOP_PAIRS or PAIRS) do
     local a, b = (by_name[pair[1]] or {})[of], (by_name[pair[2]] or {})[of]
     if a and b then
       local cells = { ("%s over %s"):format(pair[2], pair[1]) }
