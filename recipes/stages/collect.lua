@@ -19,16 +19,28 @@ local function spread(tasks, count)
   return list
 end
 
-function stage.execute(run)
+--- Plays the agent on training tasks, one episode after the other of each, and keeps the trajectories under a stage.
+---@async
+---@param run table
+---@param actor khost.Trainer
+---@param name string    of the policy
+---@param stage_name string
+---@param episodes integer
+---@return table[] episodes, table facts   as ppo.rollouts
+function stage.play(run, actor, name, stage_name, episodes)
   local c = run.config.collect
+  local hash = run.reward:at_step(stage_name, 1)
+  local setting = episode.of_run(run, { policy = models.policy(run, actor, name, { agent = true }), stage = stage_name,
+    step = 1, turns = c.turns, answer_tokens = c.answer_tokens, observation_tokens = c.observation_tokens,
+    measure = true, reuse = true, pick = run.config.reward.on, replay = run.replaying })
+  local list, facts = ppo.rollouts(setting, spread(run:training(), episodes), 1, run.config.machine.episodes)
+  ppo.keep_metrics(run, stage_name, 1, facts, hash)
+  return list, facts
+end
+
+function stage.execute(run)
   local actor = models.open(run, run:need("single_turn").actor)
-  local hash = run.reward:at_step(stage.name, 1)
-  local policy = models.policy(run, actor, "single-turn", { agent = true })
-  local setting = episode.of_run(run, { policy = policy, stage = stage.name, step = 1, turns = c.turns,
-    answer_tokens = c.answer_tokens, observation_tokens = c.observation_tokens, measure = true, reuse = true,
-    pick = run.config.reward.on })
-  local episodes, facts = ppo.rollouts(setting, spread(run:training(), c.episodes), 1, run.config.machine.episodes)
-  ppo.keep_metrics(run, stage.name, 1, facts, hash)
+  local episodes, facts = stage.play(run, actor, "single-turn", stage.name, run.config.collect.episodes)
   local endings, rewards, tokens = {}, {}, 0
   for _, e in ipairs(episodes) do
     endings[e.status] = (endings[e.status] or 0) + 1

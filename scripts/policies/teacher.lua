@@ -20,7 +20,8 @@ teacher.KINDS = { "straight", "fault", "slow" }
 local VERIFY, PROFILE = "python3 -m utils.verification", "python3 -m utils.profiling"
 -- Shares of dialogues with an extra.
 local TOGETHER, TODO, LOOK, COMPILE, BAD_CALL = 0.3, 0.12, 0.12, 0.08, 0.12
-local FAULT_RATE, FAULT_TRIES = 0.35, 20
+local LOOK_AGAIN = 0.5                    -- of repairs, those that look at the place first
+local FAULT_RATE, FAULT_TRIES = 0.35, 20  -- of a statement; kernels that are written until one has a mistake
 
 local function bash(command)
   return { name = "Bash", arguments = { command = command } }
@@ -110,17 +111,27 @@ local function answer_of(self, options)
   end
 end
 
+-- The variants that the expert can write without scratch memory, from slow to fast, and their texts by name.
+local function variants_of(self)
+  local names, texts = {}, {}
+  for _, variant in ipairs(self.expert.ORDER) do
+    texts[variant] = answer_of(self, { variant = variant })
+    names[#names + 1] = texts[variant] and variant or nil
+  end
+  return names, texts
+end
+
 local BUILDERS = {}
 
 function BUILDERS.straight(self)
-  local order = self.expert.ORDER
-  local code = answer_of(self, { variant = self.task.timed and order[#order] or self.stream:pick(order) })
-  if not code then
+  local names, texts = variants_of(self)
+  if #names == 0 then
     return nil, "no_rule"
   end
   self:open()
+  local variant = self.task.timed and names[#names] or self.stream:pick(names)
   self:write_and_verify(("The model computes %s. I write one kernel file."):format(operators_of(self.task.graph)),
-    { write(self.path, code) }, "ok")
+    { write(self.path, texts[variant]) }, "ok")
   if self.task.timed then
     self:profile()
   end
@@ -129,12 +140,11 @@ function BUILDERS.straight(self)
 end
 
 function BUILDERS.fault(self)
-  local stream, variant = self.stream, self.stream:pick(self.expert.ORDER)
-  local right = answer_of(self, { variant = variant })
-  local wrong, about
-  for _ = 1, right and FAULT_TRIES or 0 do
+  local stream, names, texts = self.stream, variants_of(self)
+  local variant, wrong, about = #names > 0 and stream:pick(names) or nil, nil, nil
+  for _ = 1, variant and FAULT_TRIES or 0 do
     wrong, about = answer_of(self, { variant = variant, fault_rate = FAULT_RATE, random = stream })
-    if wrong and wrong ~= right then
+    if wrong and wrong ~= texts[variant] then
       break
     end
     wrong = nil
@@ -145,11 +155,11 @@ function BUILDERS.fault(self)
   self:open()
   self:write_and_verify(("The model computes %s. I write it down."):format(operators_of(self.task.graph)),
     { write(self.path, wrong) }, "fail")
-  local repair = repairs.of(inside(self.path), wrong, right)
-  if stream:number() < 0.5 then
+  local repair = repairs.of(inside(self.path), wrong, texts[variant])
+  if stream:number() < LOOK_AGAIN then
     local look = about.syntax and repairs.look or repairs.search
-    self:add(about.syntax and "It does not compile. I look at the place." or "The values differ. I look at the statement.",
-      look(inside(self.path), repair))
+    self:add(about.syntax and "It does not compile. I look at the place."
+      or "The values differ. I look at the statement.", look(inside(self.path), repair))
   end
   self:write_and_verify(repairs.thought(repair, about.syntax), { repair.call }, "ok")
   self:finish()
@@ -157,17 +167,19 @@ function BUILDERS.fault(self)
 end
 
 function BUILDERS.slow(self)
-  local order = self.expert.ORDER
-  local slow, fast = answer_of(self, { variant = order[1] }), answer_of(self, { variant = order[#order] })
-  if not slow or not fast or slow == fast then
+  local names, texts = variants_of(self)
+  local slow, fast = texts[names[1]], texts[names[#names]]
+  if #names < 2 or slow == fast then
     return nil, "no_rule"
   end
+  local apart = names[1] == self.expert.ORDER[1]
   self:open()
-  self:write_and_verify(("The model computes %s. The simplest version first: one pass an operator."):format(
-    operators_of(self.task.graph)), { write(self.path, slow) }, "ok")
+  self:write_and_verify(("The model computes %s. The simplest version first: %s."):format(
+    operators_of(self.task.graph), apart and "one pass an operator" or "one element at a time"),
+    { write(self.path, slow) }, "ok")
   self:profile()
-  self:write_and_verify("Every pass reads and writes the whole tensor. I fuse all of it and use wide loads.",
-    { write(self.path, fast) }, "ok")
+  self:write_and_verify(apart and "Every pass reads and writes the whole tensor. I fuse all of it and use wide loads."
+    or "Single elements do not fill the bus. I use wide loads.", { write(self.path, fast) }, "ok")
   self:profile()
   self:finish()
   return true
