@@ -20,7 +20,8 @@ local watch = require "training.watch"
 local ABOUT = { name = "recipes/teacher.lua", summary = "makes a pack of dialogues with tools" }
 local OPTIONS = {
   { name = "--output", kind = "text", help = "the pack; dialogues.jsonl in the run's folder when absent" },
-  { name = "--preset", kind = "text", default = "h200-tools", help = "numbers: [dialogues] of recipes/presets/NAME.toml" },
+  { name = "--preset", kind = "text", default = "h200-tools",
+    help = "numbers: [dialogues] of recipes/presets/NAME.toml" },
 }
 for _, option in ipairs(pipeline.with_run_options {}) do
   OPTIONS[#OPTIONS + 1] = option.name ~= "--preset" and option or nil

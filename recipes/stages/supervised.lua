@@ -91,9 +91,10 @@ end
 -- Dialogues with tools as episodes, from a pack or played now.
 local function tool_episodes(run, actor, c)
   local format, d = formats.learnt(run.config.prompt.calls), run.config.dialogues
-  local tokenizer, list, kinds, reasons = actor:tokenizer(), nil, {}, {}
+  local tokenizer = actor:tokenizer()
+  local list, kinds, reasons
   if d.pack ~= "" then
-    list = dialogues.read(models.folder(d.pack), run.config.machine.target)
+    list, kinds, reasons = dialogues.read(models.folder(d.pack), run.config.machine.target), {}, {}
   else
     list, kinds, reasons = dialogues.play(run, d, format, function(text) return #tokenizer:encode(text) end)
   end

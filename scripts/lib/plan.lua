@@ -102,7 +102,8 @@ function COSTS.supervised(c)
   local agent = agent_of(c, tools and c.agentic.turns or 1)
   local cost = validation(c, looks)
   if tools then
-    cost.verify, cost.draw = cost.verify * agent.asks, looks * c.tasks.validation * (c.validate.samples or 1) * agent.draw
+    cost.draw = cost.verify * agent.draw
+    cost.verify = cost.verify * agent.asks
     for name, more in pairs(dialogues_cost(c)) do
       cost[name] = (cost[name] or 0) + more
     end

@@ -98,7 +98,8 @@ function Plan:open()
   end
   if stream:number() < LOOK then
     self:add("I look around first.", { stream:pick { { name = "Glob", arguments = { pattern = "kernels/*" } },
-      { name = "Grep", arguments = { pattern = "define KHOST_EXPORT", path = "/workspace/utils", output_mode = "content" } },
+      { name = "Grep", arguments = { pattern = "define KHOST_EXPORT", path = "/workspace/utils",
+        output_mode = "content" } },
       { name = "Read", arguments = { file_path = "/workspace/model.py" } } } })
   end
 end

@@ -155,7 +155,8 @@ function dialogues.read(path, target)
   local first, body = (text or ""):match("^([^\n]*)\n(.*)$")
   local head = first and json.decode(first)
   if type(head) ~= "table" or head[MARK] ~= 1 then
-    error(("dialogues.pack %s: %s; recipes/teacher.lua makes a pack"):format(path, message or "no pack of dialogues"), 0)
+    error(("dialogues.pack %s: %s; recipes/teacher.lua makes a pack"):format(path,
+      message or "no pack of dialogues"), 0)
   elseif head.hash ~= fs.sha256(body) then
     error(("dialogues.pack %s: its lines do not have the hash that its head names"):format(path), 0)
   elseif head.target ~= target then

@@ -74,7 +74,8 @@ end
 ---@param repair Repair
 ---@return table[]
 function repairs.look(path, repair)
-  return { { name = "Read", arguments = { file_path = path, offset = math.max((repair.line or 1) - 2, 1), limit = 5 } } }
+  local from = math.max((repair.line or 1) - 2, 1)
+  return { { name = "Read", arguments = { file_path = path, offset = from, limit = 5 } } }
 end
 
 --- Calls that find the statement which computes a value.
