@@ -24,8 +24,10 @@ function stage.execute(run)
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, reference = begin.actor })
   critic:close()
+  -- Where the agent calls tools, the supervised model was validated in the agent loop.
+  local before = models.calls_tools(run) and run:need("base") or begin
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
-    collapse = validate.collapse(curve, begin.validation_reward),
+    collapse = validate.collapse(curve, before.validation_reward),
     tables = { tables.of("Single-turn PPO", COLUMNS, curve) } }
 end
 

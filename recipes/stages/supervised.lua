@@ -183,11 +183,18 @@ end
 
 function stage.execute(run)
   local begin, c = run:need("base"), run.config.supervised or { steps = 0 }
-  if c.steps == 0 or begin.validation_pass >= c.band[1] and not models.calls_tools(run) then
+  local tools = models.calls_tools(run)
+  if not tools and (c.steps == 0 or begin.validation_pass >= c.band[1]) then
     return { actor = begin.folder, steps = 0, validation_reward = begin.validation_reward, tables = {} }
   end
   local actor = models.open(run, begin.folder)
   local policy = models.policy(run, actor, "supervised", { fixed = true, agent = true })
+  if c.steps == 0 then
+    -- The base model was looked at with single answers; stages behind this one compare with the agent loop.
+    local seen = look(run, 0, policy, c)
+    return { actor = begin.folder, steps = 0, validation_pass = seen.validation_pass,
+      validation_reward = seen.validation_reward, well_formed = seen.validation_well_formed, tables = {} }
+  end
   local episodes, shown = material(run, actor, c)
   if #episodes == 0 then
     error("supervised: none of the expert's answers can be used; the table of the judge's answers is in the log", 0)
