@@ -134,6 +134,9 @@ end
 ---@return string
 function watch.line(stage, facts, metrics, tasks)
   local validated = facts.validation_pass and (", validation pass %.2f"):format(facts.validation_pass) or ""
+  if (metrics.actor_clip_frac or 0) > 0 then
+    validated = (", clipped %.3f of the last update%s"):format(metrics.actor_clip_frac, validated)
+  end
   if facts.tools then
     validated = (", calls well-formed %s (%s)%s"):format(number("%.3f", facts.well_formed),
       watch.tools_text(facts.tools), validated)

@@ -1,5 +1,7 @@
 -- policies.teacher and training.dialogues: whole dialogues in real workspaces, with a judge that knows the expert's
 -- answers; what of them is imitated; packs.
+local call_formats = require "tests.long.call_formats"
+local config = require "khost.config"
 local dialogues = require "training.dialogues"
 local experts = require "policies.experts"
 local formats = require "chat.formats"
@@ -164,6 +166,26 @@ function spec.lessons_of_dialogues_share_no_combination_with_the_runs_sets()
       formats.learnt "hermes")) do
       t.is_true(not taken[lessons.combination(one.task.chain)], one.task.chain)
     end
+  end)
+end
+
+function spec.formats_are_compared_after_the_same_start()
+  with_run(function(run, root)
+    local kept = dialogues.play(run, { count = 4, tasks = 2, timed = 0, slow = 0, fault = 0.5 }, formats.learnt "xml")
+    dialogues.write(root .. "/pack.jsonl", kept, { target = "cpu", seed = 3 })
+    local c = config.plain(assert(config.load { preset = "smoke-tools", set = { "toy.width=32", "toy.layers=1",
+      "machine.threads=2", "agentic.answer_tokens=30", "agentic.turns=2", "supervised.answer_tokens=4000" } }))
+    local report = call_formats.measure({ pack = root .. "/pack.jsonl", model = "toy", report = root .. "/report.json",
+      steps = 2, batch = 2, tasks = 2, samples = 1, seed = 1 }, c, run.judging)
+    for _, name in ipairs { "hermes", "xml" } do
+      local seen = report.formats[name]
+      t.expect({ seen.start.dialogues, seen.loop.episodes, next(seen.start.left_out) }, { #kept, 2, nil })
+      t.is_true(seen.start.learnt > 0 and seen.start.learnt < seen.start.tokens and seen.loop.calls > 0)
+    end
+    -- JSON needs more tokens than raw values for the same calls.
+    t.is_true(report.formats.hermes.start.learnt > report.formats.xml.start.learnt)
+    t.expect(report.difference.tasks, 2)
+    t.is_true(fs.exists(root .. "/report.json") and not fs.exists(root .. "/report.json.work"))
   end)
 end
 
