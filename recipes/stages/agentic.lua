@@ -9,6 +9,10 @@ local validate = require "training.validate"
 
 local COLUMNS = { "step", "reward", "pass_rate", "distinct", "turns", "entropy", "ev_mc", "validation_pass" }
 
+-- And where it calls tools.
+local TOOL_COLUMNS = { "step", "reward", "pass_rate", "distinct", "turns", "entropy", "ev_mc", "calls", "well_formed",
+  "tools_used", "validation_pass" }
+
 local stage = { name = "agentic", summary = "PPO of the agent" }
 
 function stage.execute(run)
@@ -32,7 +36,7 @@ function stage.execute(run)
     folder = run:checkpoint_path(stage.name, chosen, "actor")
   end
   return { actor = folder, curve = curve, collapse = collapse, chosen = chosen,
-    tables = { tables.of("Agentic PPO", COLUMNS, curve) } }
+    tables = { tables.of("Agentic PPO", models.calls_tools(run) and TOOL_COLUMNS or COLUMNS, curve) } }
 end
 
 return pipeline.standalone(stage)

@@ -56,6 +56,11 @@ end
 local Plan = {}
 Plan.__index = Plan
 
+-- Whether an extra of this share comes now.
+function Plan:extra(share)
+  return self.stream:number() < share and not self.bare
+end
+
 function Plan:add(thought, calls, expect)
   self.steps[#self.steps + 1] = { thought = thought, calls = calls, expect = expect }
 end
@@ -68,7 +73,7 @@ function Plan:write_and_verify(thought, calls, expect)
     return
   end
   self:add(thought, calls)
-  if expect == "ok" and self.stream:number() < COMPILE then
+  if expect == "ok" and self:extra(COMPILE) then
     self:add("First I see whether it compiles.", { bash("bash utils/compile.sh") }, "ok")
   end
   self:add(say(self.stream, { "Now I verify it.", "I compare it with model.py.", "Verification comes next." }),
@@ -88,7 +93,7 @@ end
 -- What may come before the first kernel.
 function Plan:open()
   local stream = self.stream
-  if stream:number() < TODO then
+  if self:extra(TODO) then
     local todos = { { content = "Write the kernel", status = "in_progress", activeForm = "Writing the kernel" },
       { content = "Verify it", status = "pending", activeForm = "Verifying it" } }
     if self.task.timed then
@@ -96,7 +101,7 @@ function Plan:open()
     end
     self:add("I note the steps.", { { name = "TodoWrite", arguments = { todos = todos } } })
   end
-  if stream:number() < LOOK then
+  if self:extra(LOOK) then
     self:add("I look around first.", { stream:pick { { name = "Glob", arguments = { pattern = "kernels/*" } },
       { name = "Grep", arguments = { pattern = "define KHOST_EXPORT", path = "/workspace/utils",
         output_mode = "content" } },
@@ -157,7 +162,7 @@ function BUILDERS.fault(self)
   self:write_and_verify(("The model computes %s. I write it down."):format(operators_of(self.task.graph)),
     { write(self.path, wrong) }, "fail")
   local repair = repairs.of(inside(self.path), wrong, texts[variant])
-  if stream:number() < LOOK_AGAIN then
+  if self:extra(LOOK_AGAIN) then
     local look = about.syntax and repairs.look or repairs.search
     self:add(about.syntax and "It does not compile. I look at the place."
       or "The values differ. I look at the statement.", look(inside(self.path), repair))
@@ -205,7 +210,7 @@ end
 
 -- In some dialogues a call of Write or Bash goes wrong first.
 local function plant_bad_call(self)
-  if self.stream:number() >= BAD_CALL then
+  if not self:extra(BAD_CALL) then
     return
   end
   local places = {}
@@ -223,21 +228,28 @@ local function plant_bad_call(self)
   step.thought = "That call did not fit the tool. Again, as it is declared."
 end
 
---- The plan of a dialogue.
+--- The plan of a dialogue. One that is too long for the turns that an agent has is made again without extras.
 ---@param task table             with graph, timed
 ---@param kind string            of teacher.KINDS
 ---@param stream lib.Random
 ---@param target "cpu"|"cuda"
----@return TeacherStep[]|nil steps, string? why   no_rule, no_fault_fits
-function teacher.plan(task, kind, stream, target)
+---@param turns integer          at most, the last answer included
+---@return TeacherStep[]|nil steps, string? why   no_rule, no_fault_fits, too_long
+function teacher.plan(task, kind, stream, target, turns)
   local expert = experts.of(target)
-  local self = setmetatable({ task = task, stream = stream, expert = expert, path = expert.PATH, steps = {} }, Plan)
-  local ok, why = BUILDERS[kind](self)
-  if not ok then
-    return nil, why
+  for _, bare in ipairs { false, true } do
+    local self = setmetatable({ task = task, stream = stream, expert = expert, path = expert.PATH, steps = {},
+      bare = bare }, Plan)
+    local ok, why = BUILDERS[kind](self)
+    if not ok then
+      return nil, why
+    end
+    plant_bad_call(self)
+    if #self.steps <= turns then
+      return self.steps
+    end
   end
-  plant_bad_call(self)
-  return self.steps
+  return nil, "too_long"
 end
 
 local Conversation = {}
@@ -285,12 +297,13 @@ end
 --- The teacher as a policy. Its tasks say which dialogue they want: `task.dialogue` of teacher.KINDS.
 ---@param target "cpu"|"cuda"
 ---@param format table   of tool calls, with `render`
----@param count? fun(text: string): integer   tokens of a text; by bytes when absent
+---@param o {turns: integer, count?: fun(text: string): integer}   turns of a dialogue at most; tokens of a text, by
+---  bytes when absent
 ---@return table
-function teacher.open(target, format, count)
-  return { name = "teacher", format = format, count = count or function(text) return math.ceil(#text / 3) end,
+function teacher.open(target, format, o)
+  return { name = "teacher", format = format, count = o.count or function(text) return math.ceil(#text / 3) end,
     begin = function(task, stream)
-      local steps, why = teacher.plan(task, task.dialogue, stream, target)
+      local steps, why = teacher.plan(task, task.dialogue, stream, target, o.turns)
       return setmetatable({ steps = steps, trouble = why, at = 1, render = format.render,
         toolset = task.toolset or tools.load() }, Conversation)
     end }

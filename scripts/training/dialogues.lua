@@ -18,7 +18,6 @@ local verdicts = require "judge.verdict"
 local dialogues = {}
 
 dialogues.STAGE = "dialogues"
-local TURNS = 16              -- more than any plan has
 local MARK = "khost_dialogues"
 
 -- The tasks of the lessons: many that are verified only, some that are timed.
@@ -98,8 +97,9 @@ end
 ---@return table[] kept, table[] counts   counts: {kind, kept, of}, and by reason why not
 function dialogues.play(run, c, format, count)
   local jobs, known = jobs_of(run, c), run.store:trajectories(dialogues.STAGE, 0)
-  local setting = episode.of_run(run, { policy = teacher.open(run.config.machine.target, format, count),
-    stage = dialogues.STAGE, step = 0, turns = TURNS, observation_tokens = run.config.agentic.observation_tokens,
+  local policy = teacher.open(run.config.machine.target, format, { turns = c.turns, count = count })
+  local setting = episode.of_run(run, { policy = policy, stage = dialogues.STAGE, step = 0, turns = c.turns,
+    observation_tokens = run.config.agentic.observation_tokens,
     measure = false, reuse = true, pick = "final", replay = run.replaying })
   local bar = progress.begin("dialogues", #jobs)
   local records = sched.map(jobs, function(job, index)

@@ -18,7 +18,7 @@ local teacher = require "policies.teacher"
 local watch = require "training.watch"
 
 local PATH = "kernels/k.cpp"
-local SETTINGS = { count = 24, tasks = 6, timed = 2, slow = 0.25, fault = 0.45 }
+local SETTINGS = { count = 24, tasks = 6, timed = 2, slow = 0.25, fault = 0.45, turns = 8 }
 
 -- Letters as tokens; special tokens by name.
 local CODEC = { special = function(_, name) return name:match("^<|im_%a+|>$") and name or nil end,
@@ -162,7 +162,7 @@ function spec.lessons_of_dialogues_share_no_combination_with_the_runs_sets()
         source = task.source, chain = task.chain }))
       taken[lessons.combination(task.chain)] = true
     end
-    for _, one in ipairs(dialogues.play(run, { count = 8, tasks = 4, timed = 1, slow = 0.2, fault = 0.3 },
+    for _, one in ipairs(dialogues.play(run, { count = 8, tasks = 4, timed = 1, slow = 0.2, fault = 0.3, turns = 8 },
       formats.learnt "hermes")) do
       t.is_true(not taken[lessons.combination(one.task.chain)], one.task.chain)
     end
@@ -171,7 +171,7 @@ end
 
 function spec.formats_are_compared_after_the_same_start()
   with_run(function(run, root)
-    local kept = dialogues.play(run, { count = 4, tasks = 2, timed = 0, slow = 0, fault = 0.5 }, formats.learnt "xml")
+    local kept = dialogues.play(run, { count = 4, tasks = 2, timed = 0, slow = 0, fault = 0.5, turns = 8 }, formats.learnt "xml")
     dialogues.write(root .. "/pack.jsonl", kept, { target = "cpu", seed = 3 })
     local c = config.plain(assert(config.load { preset = "smoke-tools", set = { "toy.width=32", "toy.layers=1",
       "machine.threads=2", "agentic.answer_tokens=30", "agentic.turns=2", "supervised.answer_tokens=4000" } }))
@@ -187,6 +187,27 @@ function spec.formats_are_compared_after_the_same_start()
     t.expect(report.difference.tasks, 2)
     t.is_true(fs.exists(root .. "/report.json") and not fs.exists(root .. "/report.json.work"))
   end)
+end
+
+function spec.plans_fit_into_the_turns_that_an_agent_has()
+  local run = { seed = 1, store = { list = function() return {} end }, config = { machine = { target = "cuda" },
+    tasks = { families = { "chain", "bias", "rows", "reduce" }, length = { 1, 3 }, small_shapes = { { 256, 512 } } } } }
+  local longest, plans = 0, 0
+  for _, task in ipairs(lessons.tasks(run, { count = 40, stream = random.stream "plans", length = { 1, 3 } })) do
+    task.timed = true
+    for _, kind in ipairs(teacher.KINDS) do
+      for _, target in ipairs { "cpu", "cuda" } do
+        local plan, why = teacher.plan(task, kind, random.stream(task.id .. kind), target, 8)
+        t.is_true(plan ~= nil or why == "no_rule" or why == "no_fault_fits", why)
+        longest, plans = math.max(longest, plan and #plan or 0), plans + (plan and 1 or 0)
+      end
+    end
+  end
+  t.expect(longest <= 8 and longest >= 7, true)
+  t.is_true(plans > 200, plans .. " of 240")
+  local _, why = teacher.plan(lessons.tasks(run, { count = 1, stream = random.stream "one", length = { 1, 1 } })[1],
+    "slow", random.stream "one", "cpu", 2)
+  t.expect(why, "too_long")
 end
 
 function spec.a_repair_makes_the_right_text_of_the_wrong_one()
