@@ -113,9 +113,9 @@ local function how_to_look(run, c)
   if not models.calls_tools(run) then
     return { turns = 1, answer_tokens = c.answer_tokens, limit = run.config.machine.episodes }
   end
-  local agentic = run.config.agentic
-  return { turns = agentic.turns, answer_tokens = agentic.answer_tokens,
-    observation_tokens = agentic.observation_tokens, limit = run.config.machine.episodes }
+  local d = run.config.dialogues
+  return { turns = d.turns, answer_tokens = c.answer_tokens, observation_tokens = d.observation_tokens,
+    limit = run.config.machine.episodes }
 end
 
 local function look(run, step, policy, c)

@@ -11,7 +11,8 @@ local tree = {}
 -- stage on, so that a section nobody thought of costs time and never a wrong table.
 tree.FIRST_USE = {
   ppo = "base", reward = "base", single_turn = "base", validate = "base", supervised = "supervised",
-  collect = "collect", rft = "rft", value = "value", agentic = "agentic", evaluate = "evaluate",
+  dialogues = "supervised", collect = "collect", rft = "rft", value = "value", agentic = "agentic",
+  evaluate = "evaluate",
 }
 local UNUSED = { plan = true }  -- costs for `--plan`
 

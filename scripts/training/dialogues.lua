@@ -99,7 +99,7 @@ function dialogues.play(run, c, format, count)
   local jobs, known = jobs_of(run, c), run.store:trajectories(dialogues.STAGE, 0)
   local policy = teacher.open(run.config.machine.target, format, { turns = c.turns, count = count })
   local setting = episode.of_run(run, { policy = policy, stage = dialogues.STAGE, step = 0, turns = c.turns,
-    observation_tokens = run.config.agentic.observation_tokens,
+    observation_tokens = c.observation_tokens,
     measure = false, reuse = true, pick = "final", replay = run.replaying })
   local bar = progress.begin("dialogues", #jobs)
   local records = sched.map(jobs, function(job, index)

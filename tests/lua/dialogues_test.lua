@@ -18,7 +18,7 @@ local teacher = require "policies.teacher"
 local watch = require "training.watch"
 
 local PATH = "kernels/k.cpp"
-local SETTINGS = { count = 24, tasks = 6, timed = 2, slow = 0.25, fault = 0.45, turns = 8 }
+local SETTINGS = { count = 24, tasks = 6, timed = 2, slow = 0.25, fault = 0.45, turns = 8, observation_tokens = 500 }
 
 -- Letters as tokens; special tokens by name.
 local CODEC = { special = function(_, name) return name:match("^<|im_%a+|>$") and name or nil end,
@@ -56,7 +56,7 @@ local function with_run(fn)
   local root = "/tmp/khost-dialogues-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
   local kept = assert(store.create(root, { name = "x" }))
   local run = { store = kept, seed = 3, judging = judge_of(), reward = assert(reward.open("rewards.milestone", kept)),
-    config = { machine = { target = "cpu", episodes = 4 }, agentic = { observation_tokens = 500 },
+    config = { machine = { target = "cpu", episodes = 4 },
       tasks = { families = { "chain", "reduce" }, length = { 1, 3 }, small_shapes = { { 64, 128 } },
         shapes = { { 1024, 1024 } } } } }
   local ok, message = pcall(fn, run, root)
@@ -162,7 +162,7 @@ function spec.lessons_of_dialogues_share_no_combination_with_the_runs_sets()
         source = task.source, chain = task.chain }))
       taken[lessons.combination(task.chain)] = true
     end
-    for _, one in ipairs(dialogues.play(run, { count = 8, tasks = 4, timed = 1, slow = 0.2, fault = 0.3, turns = 8 },
+    for _, one in ipairs(dialogues.play(run, { count = 8, tasks = 4, timed = 1, slow = 0.2, fault = 0.3, turns = 8, observation_tokens = 500 },
       formats.learnt "hermes")) do
       t.is_true(not taken[lessons.combination(one.task.chain)], one.task.chain)
     end
@@ -171,7 +171,7 @@ end
 
 function spec.formats_are_compared_after_the_same_start()
   with_run(function(run, root)
-    local kept = dialogues.play(run, { count = 4, tasks = 2, timed = 0, slow = 0, fault = 0.5, turns = 8 }, formats.learnt "xml")
+    local kept = dialogues.play(run, { count = 4, tasks = 2, timed = 0, slow = 0, fault = 0.5, turns = 8, observation_tokens = 500 }, formats.learnt "xml")
     dialogues.write(root .. "/pack.jsonl", kept, { target = "cpu", seed = 3 })
     local c = config.plain(assert(config.load { preset = "smoke-tools", set = { "toy.width=32", "toy.layers=1",
       "machine.threads=2", "agentic.answer_tokens=30", "agentic.turns=2", "supervised.answer_tokens=4000" } }))

@@ -18,7 +18,7 @@ local PATH = "kernels/k.cpp"
 local SETTINGS = { "machine.threads=2", "machine.episodes=4", "tasks.eager_ms=[0.0, 1000.0]", "tasks.similarity=1.1",
   "toy.width=32", "toy.layers=1", "toy.vocabulary=768", "dialogues.count=6", "dialogues.tasks=3", "dialogues.timed=1",
   "supervised.steps=2", "supervised.tasks=3", "supervised.batch=4", "supervised.look_from=1",
-  "supervised.answer_tokens=2000", "supervised.band=[0.99, 1.0]", "tasks.drill=2", "tasks.validation=2",
+  "supervised.answer_tokens=2000", "dialogues.turns=6", "supervised.band=[0.99, 1.0]", "tasks.drill=2", "tasks.validation=2",
   "tasks.held_out=2", "single_turn.answer_tokens=30", "collect.answer_tokens=30", "agentic.answer_tokens=30",
   "evaluate.answer_tokens=30", "collect.turns=3", "agentic.turns=3", "evaluate.turns=2" }
 
