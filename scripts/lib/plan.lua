@@ -12,10 +12,9 @@ local COSTS = {}
 
 -- Of a policy: answers that are right, and therefore timed where the task is; chance of another turn after one.
 local RIGHT, ANOTHER_TURN = 0.35, 0.6
--- Passes of an update's tokens: old log-probs and values (a third of an update each), actor and critic.
-local PASSES = 2.7
--- Of those, what each epoch behind the first repeats: actor and critic, without the old log-probs and values.
-local MORE_UPDATES = 2 / PASSES
+-- Passes of an update's tokens: old log-probs and values are a third of an update each; an epoch is one of the critic,
+-- and half of one of the actor, which learns from groups whose rewards differ.
+local SCORING, EPOCH = 2 / 3, 1.5
 
 local function ceil_spare(c, split)
   return math.ceil(c.tasks[split] * c.tasks.spare)
@@ -119,17 +118,16 @@ local function ppo_cost(c, o, turns)
     return {}
   end
   local episodes = o.steps * o.tasks * o.group
-  local agent, looks = agent_of(c, turns), c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
-  local seen = validation(c, looks)
+  local agent, validations = agent_of(c, turns), c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
+  local seen = validation(c, validations)
   if turns > 1 and calls_tools(c) then
-    seen.verify, seen.draw = seen.verify * agent.asks, seen.draw / c.plan.answer_tokens * agent.draw
+    seen.verify, seen.draw = seen.verify * agent.asks, seen.verify * agent.draw
   end
-  local passes = PASSES + PASSES * MORE_UPDATES * (c.ppo.epochs - 1)
   return { episodes = episodes,
     -- Single answers are judged once; of several turns each but the last is verified for the agent.
     verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or agent.asks),
     measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * agent.draw,
-    train = episodes * agent.tokens * passes, save = 1 }
+    train = episodes * agent.tokens * (SCORING + EPOCH * (c.ppo.epochs or 1)), save = 1 + validations }
 end
 
 function COSTS.single_turn(c)
