@@ -23,6 +23,7 @@ local OPTIONS = {
   { name = "--name", kind = "list", help = "a name that a Host header may have beside those of loopback" },
   { name = "--reward", kind = "text", default = "milestone", help = "scheme of requests that name none" },
   { name = "--target", kind = "text", help = "cpu or cuda (else machine.target of khost.toml)" },
+  { name = "--rules", kind = "text", help = "of requests that name none: own or mixed (else judge.rules)" },
   { name = "--jobs", kind = "number", help = "verdicts at once (else judge.jobs; 0: as many as cores)" },
   { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
   { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
@@ -76,7 +77,8 @@ local function app_of(options, settings)
   if not loaded then args.misuse("--suite " .. message) end
   local rewards, problem = schemes.open(options.reward)
   if not rewards then args.misuse("--reward " .. problem) end
-  local judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target })
+  local judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target,
+    rules = candidate.check_rules(options.rules or settings.judge.rules) })
   if not judge then args.misuse(why) end
   -- A service goes by its own address too.
   local names = { url_host(options.address) }
