@@ -206,6 +206,7 @@ function Client:verdict(task, files, options)
   end
   self.asked, self.seconds = self.asked + 1, self.seconds + sched.now() - begin
   verdict.evidence.artefact_hash = verdict.evidence.artefact_hash or artefact
+  verdict.rules = verdict.rules or rules
   if options.reuse then
     local fault_of_ours = verdicts.is_void(verdict)
     self.known[key] = not fault_of_ours and verdict or nil
