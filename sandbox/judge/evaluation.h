@@ -3,7 +3,8 @@
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
 // evaluation_mixed.cpp: what the answer is worth without the candidate's own kernels. evaluation_unseen.cpp: sets that
-// nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the figures of an agent's texts.
+// nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/:
+// rules that both targets share. feedback.cpp: the figures of an agent's texts.
 #pragma once
 
 #include <memory>

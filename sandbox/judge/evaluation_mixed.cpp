@@ -1,6 +1,6 @@
-// The rule set `mixed`: torch operators may stand beside own kernels where the answer is wrong without what these compute,
-// and where forward dispatches fewer operators that compute than the reference does. Both are found out in a process of
-// ours, in which nothing of the candidate's runs (subject/mixed_audit.py).
+// The rule set `mixed`: torch operators may stand beside own kernels where the answer is wrong without what these
+// compute, and where forward dispatches fewer operators that compute than the reference does. Both are found out in a
+// process of ours, in which nothing of the candidate's runs (subject/mixed_audit.py).
 #include <algorithm>
 #include <limits>
 

@@ -31,8 +31,8 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
 // word.
 Result<std::vector<std::string>> opponents_of(const Json& request);
 
-// The rule set that a candidate is judged by, of the request's `rules`: "own" (the default), by which nothing but its own
-// kernels computes, or "mixed", by which torch operators may stand beside them (evaluation_mixed.cpp). Failure:
+// The rule set that a candidate is judged by, of the request's `rules`: "own" (the default), by which nothing but its
+// own kernels computes, or "mixed", by which torch operators may stand beside them (evaluation_mixed.cpp). Failure:
 // bad_input for another word.
 Result<std::string> rules_of(const Json& request);
 

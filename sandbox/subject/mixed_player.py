@@ -47,8 +47,7 @@ class Memory:
         for index, size in enumerate(plan["workspace"]):
             self.storages["workspace", index] = torch.zeros(size, dtype=torch.uint8)
         self.sizes = plan["values"]
-        for index, size in enumerate(self.sizes):
-            self.storages["value", index] = None
+        self.drop_values()
 
     def bytes(self, slot, index, offset=0):
         """The storage as bytes, from an offset on."""

@@ -29,7 +29,7 @@ local OPTIONS = {
   { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
   { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
   { name = "--drain", kind = "number", default = 60, help = "seconds for what is in work after SIGTERM or Ctrl-C" },
-  { name = "--front", kind = "text", help = "ADDRESS:PORT where judges of other machines register; none is started here" },
+  { name = "--front", kind = "text", help = "ADDRESS:PORT where judges of other machines register; none runs here" },
   { name = "--judge", kind = "text", help = "URL of a --front: work for it, and listen to nobody" },
   { name = "--node-token", kind = "text", help = "file with the token between front and judges (chmod 600)" },
   { name = "--lease", kind = "number", default = 10, help = "seconds until a front takes a silent judge for lost" },

@@ -9,9 +9,9 @@ local verdicts = require "judge.verdict"
 
 local results = {}
 
-local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "rules", "own_share", "candidate_s", "eager_s",
-  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns",
-  "seconds", "detail" }
+local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "rules", "own_share",
+  "candidate_s", "eager_s", "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens",
+  "cost", "turns", "seconds", "detail" }
 
 local function faster_of(verdict)
   local out = {}
@@ -73,7 +73,8 @@ function results.csv(list)
   local records = {}
   for index, r in ipairs(list) do
     records[index] = { task = r.task, level = r.level, sample = r.sample, status = r.status, stage = r.stage,
-      reason = r.reason, correct = r.correct, rules = r.rules, own_share = r.own_share, candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
+      reason = r.reason, correct = r.correct, rules = r.rules, own_share = r.own_share,
+      candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
       compile_s = r.times.compile_s, speedup_eager = r.speedup.eager, speedup_compile = r.speedup.compile,
       faster_eager = r.faster.eager, faster_compile = r.faster.compile, tokens = r.tokens, cost = r.cost,
       turns = r.turns,

@@ -1,5 +1,5 @@
 -- The only way from Lua to a judge. A client is one judge process opened with the merged configuration (khost.toml, the
--- preset, --set): jobs and limits of the process; target, tolerance, rules and threads of every request that names none. In
+-- preset, --set): jobs and limits of the process; target, tolerance, rules and threads of requests that name none. In
 -- training it judges each distinct candidate of a task once.
 
 local checking = require "suites.checking"
@@ -74,8 +74,8 @@ function client.over(process, options, another)
     reused = 0, seconds = 0, walls = {} }, Client)
 end
 
---- One request as `khost.Judge:request` takes it. Target, tolerance, rules and threads of the client complete a request that
---- judges a candidate.
+--- One request as `khost.Judge:request` takes it. Target, tolerance, rules and threads of the client complete a request
+--- that judges a candidate.
 ---@async
 ---@param kind string
 ---@param body table

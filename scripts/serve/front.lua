@@ -37,7 +37,8 @@ Front.__index = Front
 ---@param options FrontOptions
 ---@return table
 function front.new(options)
-  return setmetatable({ options = options, pool = pool.new { lease_s = options.lease_s, wait_s = options.wait_s } }, Front)
+  local judges = pool.new { lease_s = options.lease_s, wait_s = options.wait_s }
+  return setmetatable({ options = options, pool = judges }, Front)
 end
 
 local function reply(status, body)
@@ -123,7 +124,7 @@ local function routed(self, exchange)
   end
   local name = head.method == "POST" and POSTED[path or ""]
   if not name then
-    return refuse(404, "no_route", "POST /v1/nodes, take, alive, answer and leave below it, and GET /v1/nodes are served")
+    return refuse(404, "no_route", "POST /v1/nodes, and below it take, alive, answer, leave; GET /v1/nodes")
   end
   local text, message, code = exchange:body(MOST_BYTES)
   local body = text and json.decode(text)

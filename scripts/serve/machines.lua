@@ -35,7 +35,7 @@ local function token_of(options)
   end
   local token = (fs.read(options.node_token) or ""):match("^%s*(%S+)%s*$")
   if not token or #token < LEAST_TOKEN or token:find("[^%w%-_%.~%+/=]") then
-    args.misuse(("--node-token %s: one word of at least %d letters and digits expected, as `openssl rand -hex 32` prints")
+    args.misuse(("--node-token %s: one word of at least %d letters and digits expected, by `openssl rand -hex 32`")
       :format(options.node_token, LEAST_TOKEN))
   end
   return token
@@ -89,8 +89,8 @@ function machines.listen(options, judge)
   local address, port = place_of(options.front)
   local listener, message = serve.listen { address = address, port = port, connections = 1024 }
   if not listener then args.misuse("--front " .. message) end
-  log.print(("judges register at http://%s:%d"):format(address:find(":", 1, true) and ("[%s]"):format(address) or address,
-    listener:port()))
+  local host = address:find(":", 1, true) and ("[%s]"):format(address) or address
+  log.print(("judges register at http://%s:%d"):format(host, listener:port()))
   local taking = sched.spawn(judge.front.serve, judge.front, listener)
   return function()
     listener:close()

@@ -1,10 +1,10 @@
--- Judges on other machines as one judge. A node registers under a lease of seconds, takes jobs and answers them; who does
--- not renew its lease has lost the jobs that it began. A job is given to one node at a time, and the first answer of the
--- node that has it is the only one that counts.
+-- Judges on other machines as one judge. A node registers under a lease of seconds, takes jobs and answers them. One
+-- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first answer of
+-- the node that has it is the only one that counts.
 --
--- A job that was lost goes to another node. Lost twice while a node worked on it, it is a candidate that ends judges, and
--- its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where no node has
--- been there for `wait_s`, it fails with code "void".
+-- A job that was lost goes to another node. Where a second node is lost while it works on the job, the candidate ends
+-- judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where
+-- no node has been there for `wait_s`, it fails with code "void".
 
 local fs = require "khost.fs"
 local sched = require "khost.sched"
