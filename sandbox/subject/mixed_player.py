@@ -15,7 +15,7 @@ import os
 import torch
 
 from manifest import mapped
-from recorder_operators import computes, flat
+from recorder_operators import UNPLAYABLE, computes, flat
 
 READY = 1
 HEADER = ALIGNMENT = 64
@@ -83,7 +83,10 @@ class Memory:
 
 class Operator:
     def __init__(self, step, memory):
-        packet = getattr(torch.ops.aten, step["name"].split("::")[-1])
+        name = step["name"].split("::")[-1]
+        if name in UNPLAYABLE:
+            raise RuntimeError(f"torch operator {name} has no place in a plan")
+        packet = getattr(torch.ops.aten, name)
         self.function = getattr(packet, step["overload"] or "default")
         self.step, self.memory = step, memory
 

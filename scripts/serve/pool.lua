@@ -1,6 +1,6 @@
 -- Judges on other machines as one judge. A node registers under a lease of seconds, takes jobs and answers them. One
--- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first answer of
--- the node that has it is the only one that counts.
+-- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first
+-- answer of the node that has it is the only one that counts.
 --
 -- A job that was lost goes to another node. Where a second node is lost while it works on the job, the candidate ends
 -- judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where
