@@ -3,6 +3,7 @@
 // the device time.
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/cuda/profiling.h"
@@ -36,8 +37,12 @@ bool defines_kernel(const std::string& text, const std::string& name) {
   return false;
 }
 
-// "void scale<float>(float*)" -> "scale"; empty for one of a namespace, as all of torch's and its libraries' are.
-std::string plain_name(const std::string& signature) {
+// "void scale<float>(float*)" -> "scale"; empty for one of a named namespace, as all of torch's and its libraries' are.
+std::string plain_name(std::string signature) {
+  constexpr std::string_view kVoid = "void ", kUnnamed = "(anonymous namespace)::";
+  for (const std::string_view start : {kVoid, kUnnamed}) {
+    signature.erase(0, signature.rfind(start, 0) == 0 ? start.size() : 0);
+  }
   std::string name = signature.substr(0, signature.find_first_of("(<"));
   if (const std::size_t space = name.rfind(' '); space != std::string::npos) {
     name.erase(0, space + 1);
