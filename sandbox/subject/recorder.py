@@ -70,10 +70,10 @@ class Memory:
 
 
 class Recorder:
-    def __init__(self, signatures, rules="own"):
+    def __init__(self, signatures, rules="own", counts_only=False):
         self.signatures = signatures
         self.memory = Memory()
-        self.operators = Operators(self) if rules == "mixed" else None
+        self.operators = Operators(self, counts_only) if rules == "mixed" else None
         self.launches = []
         self.scratch = []
         self.recording = False
@@ -334,7 +334,7 @@ def looks_at_values(error):
 
 
 def record(request):
-    recorder = Recorder(request["signatures"], request.get("rules", "own"))
+    recorder = Recorder(request["signatures"], request.get("rules", "own"), "model_new_source" not in request)
     try:
         return plan_of(request, recorder)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too

@@ -23,14 +23,18 @@ UNPLAYABLE = {"set_", "resize_", "resize_as_", "from_file", "record_stream", "_p
 
 
 class Operators:
-    def __init__(self, recorder):
-        self.recorder = recorder
+    def __init__(self, recorder, counts_only=False):
+        """`counts_only`: of the reference, whose operators are counted and never played."""
+        self.recorder, self.counts_only = recorder, counts_only
         self.steps = []
         self.values = []  # entries of memory that an operator made
 
     def run(self, func, args, kwargs):
         """Runs the operator on meta tensors and writes it down."""
         name = func._schema.name.split("::")[-1]
+        if self.counts_only:
+            self.steps.append({"name": func._schema.name})
+            return func(*args, **{**kwargs, "device": torch.device("meta")} if "device" in kwargs else kwargs)
         if func.namespace != "aten" or name in UNPLAYABLE:
             self.recorder.refuse("violation/torch_compute", f"torch operator {func._schema.name} has no place in a plan")
         if len(self.steps) >= MOST_OPERATORS:
