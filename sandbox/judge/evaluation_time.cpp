@@ -67,6 +67,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   bool clean = true;
   std::optional<Window> wrong;
   std::size_t set = 0;
+  const double cost = plan_.uses_torch() ? service_.cost_.python_s : service_.cost_.plan_s;
   {
     Exclusive alone(*this, subject.pid());
     subject.clock().raise_priority();
@@ -82,7 +83,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
         continue;
       }
       const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
-      const double seconds = at_least(window.seconds + late - service_.cost_.plan_s);
+      const double seconds = at_least(window.seconds + late - cost);
       if (is_unseen(set)) {
         unseen.push_back(seconds);
         clean = clean && undisturbed(window);
