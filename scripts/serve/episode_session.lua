@@ -1,0 +1,245 @@
+-- One token-step episode: the player plays, and where its policy draws, the episode waits for a client that does. What
+-- the player made of a step is the answer to that step; it is kept, so that a step that was sent twice is taken once
+-- and answered twice.
+
+local episode = require "agent.episode"
+local json = require "khost.json"
+local local_policy = require "policies.local"
+local log = require "khost.log"
+local remote = require "policies.remote"
+local sched = require "khost.sched"
+
+local session = {}
+
+local Session = {}
+Session.__index = Session
+
+---@class (exact) SessionOptions
+---@field id string
+---@field who ServeClient
+---@field asked EpisodeRequest
+---@field setting table    what the player takes of the service: judge, store, reward, target, limits of shells
+---@field index integer    of the trajectory in the store
+---@field told fun(record: table): table   what the client may know of a finished episode's verdict
+
+---@param options SessionOptions
+---@return table
+function session.new(options)
+  local asked = options.asked
+  local self = setmetatable({ id = options.id, who = options.who, options = options, idle_s = asked.limits.idle_s,
+    at = 0, known = 0, drawn = 0, observed = 0, steps = sched.channel(1), waiters = {} }, Session)
+  local engine = remote.open { tokenizer = asked.tokenizer.tokenizer, ends = asked.tokenizer.ends,
+    positions = asked.limits.tokens, draw = function(tokens, how) return self:draw(tokens, how) end }
+  self.policy = local_policy.open(engine, asked.format, { name = "remote " .. options.who.name,
+    tokens = asked.limits.tokens, fixed = true })
+  return self
+end
+
+-- Whoever waits for the answer to the step that was taken last gets it.
+local function publish(self, answer)
+  self.answer = answer
+  local waiters = self.waiters
+  self.waiters = {}
+  for _, waiter in ipairs(waiters) do
+    waiter:put(true)
+  end
+end
+
+-- 1 where the client drew, 0 where it reads: the last step's tokens, then what is appended.
+local function labels(drawn, appended)
+  local list = json.list {}
+  for index = 1, drawn + appended do
+    list[index] = index <= drawn and 1 or 0
+  end
+  return list
+end
+
+local function behind(tokens, known)
+  local list = json.list {}
+  for index = known + 1, #tokens do
+    list[#list + 1] = tokens[index]
+  end
+  return list
+end
+
+--- What the policy's draw is: gives the client what it does not know yet and waits for its tokens. Why no answer comes
+--- is a failure of ours in the player's eyes, so that the episode is void.
+---@async
+---@param tokens integer[]
+---@param how {max_tokens: integer, stop: integer[]}
+---@return RemoteDraw|nil, string? message, string? code
+function Session:draw(tokens, how)
+  if self.ended_by then
+    return nil, self.ended_by, "gone"
+  end
+  local append = behind(tokens, self.known)
+  local drawn = #(self.last or {})
+  self.stops, self.max_tokens = how.stop, how.max_tokens
+  self.observed, self.known = self.observed + #append, #tokens
+  publish(self, { append = append, labels = labels(drawn, #append), done = false, max_tokens = how.max_tokens,
+    stop = how.stop })
+  local step, message, code = sched.timeout(self.idle_s, self.steps.take, self.steps)
+  if not step then
+    self.ended_by = self.ended_by or code == "timeout" and ("no step came for %d s"):format(self.idle_s) or message
+    return nil, self.ended_by, "gone"
+  elseif self.ended_by then
+    return nil, self.ended_by, "gone"
+  elseif step.finish == "failed" then
+    return nil, "the client could not draw: " .. (step.message or "it did not say why"), "gone"
+  end
+  self.last, self.known, self.drawn = step.tokens, self.known + #step.tokens, self.drawn + #step.tokens
+  self.versions = self.versions or {}
+  self.versions[#self.versions + 1] = step.version
+  return step
+end
+
+-- What is wrong with the tokens of a step, by what was asked for.
+local function wrong_draw(self, step)
+  if step.finish == "failed" then
+    return nil
+  elseif #step.tokens > self.max_tokens then
+    return ("tokens: at most %d may be drawn in this step, got %d"):format(self.max_tokens, #step.tokens)
+  end
+  local size, is_stop = self.options.asked.tokenizer.tokenizer:size(), {}
+  for _, id in ipairs(self.stops) do
+    is_stop[id] = true
+  end
+  for index, token in ipairs(step.tokens) do
+    if token >= size then
+      return ("tokens[%d] = %d: the tokenizer has %d tokens; keep the engine from drawing ids beyond")
+        :format(index - 1, token, size)
+    elseif is_stop[token] and index < #step.tokens then
+      return ("tokens[%d] = %d ends an answer, and %d tokens are behind it; give the engine the stop_token_ids of the "
+        .. "answer before"):format(index - 1, token, #step.tokens - index)
+    end
+  end
+  local stopped = is_stop[step.tokens[#step.tokens]] == true
+  if step.finish == "stop" and not stopped then
+    return "finish is stop, and the last token is none of the stop_token_ids; have the engine return the token that "
+      .. "ended the answer, with its log-probability"
+  elseif step.finish == "length" and stopped then
+    return "finish is length, and the last token ends the answer: finish must be stop"
+  end
+end
+
+local function await(self)
+  while not self.answer do
+    local waiter = sched.channel(1)
+    self.waiters[#self.waiters + 1] = waiter
+    waiter:take()
+  end
+  return self.answer
+end
+
+--- Takes a step, or one that was sent again, and waits for its answer.
+---@async
+---@param step StepRequest
+---@return table|nil answer, string? message, string? code   bad_input, late, early, conflict, ended
+function Session:step(step)
+  if step.step == self.at then
+    if step.mark ~= self.mark then
+      return nil, ("step %d was taken with other tokens; those count"):format(step.step), "conflict"
+    end
+    return await(self)
+  elseif step.step < self.at then
+    return nil, ("step %d came late: step %d was taken since"):format(step.step, self.at), "late"
+  elseif self.answer and self.answer.done then
+    return nil, ("the episode is over (%s)"):format(self.answer.error or self.answer.ending or self.answer.void),
+      "ended"
+  elseif step.step > self.at + 1 then
+    return nil, ("step %d came early: step %d is next"):format(step.step, self.at + 1), "early"
+  elseif not self.answer then
+    return nil, ("step %d came early: step %d has no answer yet"):format(step.step, self.at), "early"
+  end
+  local wrong = wrong_draw(self, step)
+  if wrong then
+    return nil, wrong, "bad_input"
+  end
+  self.at, self.mark, self.answer = step.step, step.mark, nil
+  self.steps:put(step)
+  return await(self)
+end
+
+--- Waits for what stands in front of the first answer.
+---@async
+---@return table answer
+function Session:begun() return await(self) end
+
+--- Ends the episode where it next waits for the client, as void.
+---@param why string
+function Session:stop(why)
+  if self.ended_by or self.answer and self.answer.done then
+    return
+  end
+  self.ended_by = why
+  -- Only an episode that waits for a step may be given one; what works on a step looks at `ended_by` itself.
+  if self.answer then
+    self.steps:put({ finish = "failed", message = why })
+  end
+end
+
+-- The policy, which refuses to begin where the prompt leaves no room.
+local function with_room(self)
+  local policy = self.policy
+  return { name = policy.name, format = policy.format, begin = function(task, stream)
+    local conversation = policy.begin(task, stream)
+    if conversation:room() < 1 then
+      self.refusal = ("limits.tokens = %d: the prompt alone has %d tokens"):format(self.options.asked.limits.tokens,
+        #conversation.tokens)
+      error(self.refusal, 0)
+    end
+    return conversation
+  end }
+end
+
+local function setting_of(self)
+  local asked, setting = self.options.asked, {}
+  for name, value in pairs(self.options.setting) do
+    setting[name] = value
+  end
+  setting.policy, setting.stage, setting.step, setting.seed = with_room(self), "serve", 0, 0
+  setting.turns, setting.seconds = asked.limits.turns, asked.limits.seconds
+  setting.answer_tokens, setting.measure = asked.limits.answer_tokens, asked.measure
+  setting.reuse, setting.pick = false, "final"
+  setting.draws = "serve " .. self.id
+  return setting
+end
+
+-- Where the versions of the weights differ between answers, whoever learns from the episode must see it.
+local function keep(self, record)
+  record.client, record.versions = self.who.name, self.versions
+  record.step = type(record.version) == "number" and record.version or 0
+  record.id = assert(self.options.setting.store:append("trajectories", record))
+end
+
+--- Plays the episode to its end and stores it. Never raises but for a cancellation.
+---@async
+function Session:play()
+  local asked, task = self.options.asked, {}
+  for name, value in pairs(asked.task) do
+    task[name] = value
+  end
+  task.timed = asked.measure
+  local ok, record = pcall(episode.play, setting_of(self), task, self.options.index)
+  local kept, problem = ok, record
+  if ok then
+    kept, problem = pcall(keep, self, record)
+  end
+  if kept then
+    local told = self.options.told(record)
+    told.append, told.labels, told.done = json.list {}, labels(#(self.last or {}), 0), true
+    publish(self, told)
+    return
+  end
+  local why = problem == sched.CANCELLED and "the service is ending"
+    or "the service failed at this episode; its log says why"
+  if not self.refusal and problem ~= sched.CANCELLED then
+    log.error("serve_episode_failed", { client = self.who.name, message = tostring(problem) })
+  end
+  publish(self, { done = true, failed = true, void = why, append = json.list {}, labels = json.list {} })
+  if problem == sched.CANCELLED then
+    error(problem, 0)
+  end
+end
+
+return session
