@@ -34,7 +34,7 @@ local failed, refused = replies.failed, replies.refused
 ---@field slots integer      verdicts that the judge works on at once
 ---@field capacity integer   requests that may wait, of all clients together
 ---@field artefacts? string  folder of what candidates leave on disk
----@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   of token-step episodes;
+---@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   token-step episodes;
 ---  none are served without it
 
 ---@param options ServeOptions

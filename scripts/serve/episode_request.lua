@@ -3,7 +3,7 @@
 --
 -- POST /v1/episodes:
 --   {"task": as of POST /v1/verdict, "tokenizer": a registered name, "format"?: NAME, "target"?: the service's,
---    "limits"?: {"turns", "seconds", "answer_tokens", "tokens", "idle_s"}, "scheme"?: NAME, "measure"?: true}
+--    "limits"?: {"turns", "seconds", "answer_tokens", "tokens", "response_tokens", "idle_s"}, "scheme"?: NAME, "measure"?: true}
 --
 -- POST /v1/episodes/ID/step:
 --   {"step": 1, 2, …, "tokens": [ids as drawn], "logprobs": [one each], "finish": "stop", "length" or "failed",
@@ -29,6 +29,7 @@ local LIMITS = {
   seconds = { 1, 86400, agent_limits.DEFAULTS.seconds },
   answer_tokens = { 1, 2 ^ 20, agent_limits.DEFAULTS.answer_tokens },
   tokens = { 16, 2 ^ 20, 131072 },    -- of the whole conversation; the paper's context
+  response_tokens = { 1, 2 ^ 20, 2 ^ 20 },  -- of what is behind the prompt
   idle_s = { 1, 3600, 600 },          -- until the next step must have come
 }
 local FINISH = { stop = true, length = true, failed = true }
@@ -46,7 +47,8 @@ local function limits_of(given)
   end
   for name in pairs(given or {}) do
     if not LIMITS[name] then
-      return nil, ("limits: unknown limit '%s'; known are turns, seconds, answer_tokens, tokens, idle_s")
+      return nil, ("limits: unknown limit '%s'; known are turns, seconds, answer_tokens, tokens, response_tokens, "
+        .. "idle_s")
         :format(tostring(name):sub(1, MOST_TEXT))
     end
   end

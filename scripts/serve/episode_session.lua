@@ -182,10 +182,10 @@ end
 local function with_room(self)
   local policy = self.policy
   return { name = policy.name, format = policy.format, begin = function(task, stream)
-    local conversation = policy.begin(task, stream)
+    local conversation, limits = policy.begin(task, stream), self.options.asked.limits
+    conversation.most = math.min(conversation.most, #conversation.tokens + limits.response_tokens)
     if conversation:room() < 1 then
-      self.refusal = ("limits.tokens = %d: the prompt alone has %d tokens"):format(self.options.asked.limits.tokens,
-        #conversation.tokens)
+      self.refusal = ("limits.tokens = %d: the prompt alone has %d tokens"):format(limits.tokens, #conversation.tokens)
       error(self.refusal, 0)
     end
     return conversation

@@ -252,7 +252,8 @@ function Episodes:step(exchange, who, id)
       return replies.failed(429, "quota", used_up, seconds)
     end
   end
-  local begin, answer = sched.now(), nil
+  local begin = sched.now()
+  local answer
   answer, message, code = one:step(step)
   if not answer then
     return replies.failed(STATUS[code], code, message)

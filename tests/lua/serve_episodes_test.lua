@@ -218,6 +218,15 @@ function spec.tokens_that_cannot_be_those_of_an_answer_are_refused_and_may_be_se
   end)
 end
 
+function spec.what_is_behind_the_prompt_may_be_limited()
+  with({}, function(service)
+    local _, begun = service.begin { limits = { response_tokens = 60 } }
+    t.expect(begun.max_tokens, 60)
+    local _, answer = service.step(begun.id, service.says(1, "no block"))
+    t.expect({ answer.done, answer.ending, answer.append, answer.reward }, { true, "token_limit", {}, -1 })
+  end)
+end
+
 function spec.a_void_has_no_reward_and_says_why()
   with({ answer = function() return nil, "the judge died", "gone" end }, function(service)
     local _, begun = service.begin { limits = { turns = 1 } }
