@@ -34,8 +34,8 @@ local failed, refused = replies.failed, replies.refused
 ---@field slots integer      verdicts that the judge works on at once
 ---@field capacity integer   requests that may wait, of all clients together
 ---@field artefacts? string  folder of what candidates leave on disk
----@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   token-step episodes;
----  none are served without it
+---@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   as serve.episodes; without
+---  it no token-step episodes are served
 
 ---@param options ServeOptions
 ---@return table
@@ -43,9 +43,9 @@ function app.new(options)
   local counts = metrics.new()
   local judged = turns.new { slots = options.slots, capacity = options.capacity, metrics = counts,
     target = options.target, artefacts = options.artefacts }
-  local played = options.episodes and episodes.new { app = options, turns = judged, metrics = counts,
-    tokenizers = options.episodes.tokenizers, store = options.episodes.store, most = options.episodes.most,
-    limits = options.episodes.limits } or nil
+  local given = options.episodes
+  local played = given and episodes.new { app = options, turns = judged, metrics = counts,
+    tokenizers = given.tokenizers, store = given.store, most = given.most, limits = given.limits } or nil
   return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue, usage = judged.usage,
     metrics = counts, running = {}, in_work = 0, draining = false }, App)
 end

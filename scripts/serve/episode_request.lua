@@ -3,7 +3,8 @@
 --
 -- POST /v1/episodes:
 --   {"task": as of POST /v1/verdict, "tokenizer": a registered name, "format"?: NAME, "target"?: the service's,
---    "limits"?: {"turns", "seconds", "answer_tokens", "tokens", "response_tokens", "idle_s"}, "scheme"?: NAME, "measure"?: true}
+--    "limits"?: {"turns", "seconds", "answer_tokens", "tokens", "response_tokens", "idle_s"}, "scheme"?: NAME,
+--    "measure"?: true}
 --
 -- POST /v1/episodes/ID/step:
 --   {"step": 1, 2, …, "tokens": [ids as drawn], "logprobs": [one each], "finish": "stop", "length" or "failed",
