@@ -86,6 +86,14 @@ class Played:
         """The ids behind the prompt: the last one was drawn."""
         return self.tokens[self.prompt_length :]
 
+    def pieces(self):
+        """The conversation in pieces of one kind, in order: (first, last + 1, whether the engine drew it)."""
+        begin = 0
+        for at in range(1, len(self.mask) + 1):
+            if at == len(self.mask) or self.mask[at] != self.mask[begin]:
+                yield begin, at, self.mask[begin] == 1
+                begin = at
+
     def append(self, tokens, bit, logprobs=None):
         """Adds drawn (1) or read (0) tokens."""
         self.tokens += tokens
@@ -116,21 +124,19 @@ def _parse(data):
     return int(words[1]), headers, body
 
 
-class Service:
-    """A running `khost serve`. `patience_s`: how long a request is tried again where the service is busy, restarts or
-    cannot be reached. `timeout_s`: of one try; a step waits for tools and the judge."""
+class Server:
+    """An HTTP server that is asked with JSON: one connection for each request. `timeout_s`: of a request."""
 
-    def __init__(self, url, token=None, patience_s=1800.0, timeout_s=3600.0):
+    def __init__(self, url, headers=None, timeout_s=3600.0):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url}: the address of a khost service expected, http://HOST:PORT")
+            raise ValueError(f"{url}: an address http://HOST:PORT expected")
         self.host, self.port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self.authority = parts.netloc.rpartition("@")[2]
-        self.prefix = parts.path.rstrip("/")
-        self.token, self.patience_s, self.timeout_s = token, patience_s, timeout_s
+        self.authority, self.prefix = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
+        self.headers, self.timeout_s = dict(headers or {}), timeout_s
 
-    async def _once(self, method, path, body):
+    async def _exchange(self, method, path, body, headers):
         reader, writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
         try:
             lines = [
@@ -138,23 +144,37 @@ class Service:
                 f"Host: {self.authority}",
                 f"Content-Length: {len(body)}",
                 "Content-Type: application/json",
+                *(f"{name}: {value}" for name, value in {**self.headers, **headers}.items()),
             ]
-            if self.token:
-                lines.append(f"Authorization: Bearer {self.token}")
-            writer.write("\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body)
+            writer.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
             await writer.drain()
             return _parse(await reader.read())
         finally:
             writer.close()
 
+    async def once(self, method, path, content=None, headers=None):
+        """One try: status, headers (names in lower case) and the answer's object. Raises OSError for a connection that
+        fails, TimeoutError, and ValueError for an answer that is no JSON."""
+        body = json.dumps(content).encode() if content is not None else b""
+        exchange = self._exchange(method, path, body, headers or {})
+        status, got, text = await asyncio.wait_for(exchange, self.timeout_s)
+        return status, got, json.loads(text)
+
+
+class Service:
+    """A running `khost serve`. `patience_s`: how long a request is tried again where the service is busy, restarts or
+    cannot be reached. `timeout_s`: of one try; a step waits for tools and the judge."""
+
+    def __init__(self, url, token=None, patience_s=1800.0, timeout_s=3600.0):
+        self.server = Server(url, {"Authorization": f"Bearer {token}"} if token else None, timeout_s)
+        self.patience_s = patience_s
+
     async def ask(self, method, path, content=None):
         """The object that the service answers. Raises Refused and Unreachable."""
-        body = json.dumps(content).encode() if content is not None else b""
         deadline, wait_s, why = time.monotonic() + self.patience_s, 0.5, ""
         while True:
             try:
-                status, headers, text = await asyncio.wait_for(self._once(method, path, body), self.timeout_s)
-                answer = json.loads(text)
+                status, headers, answer = await self.server.once(method, path, content)
                 if status == 200:
                     return answer
                 error = answer.get("error") or {"code": "void", "message": answer.get("reason")}
@@ -223,18 +243,75 @@ async def play(service, request, draw, most_prompt=None):
             await _give_up(service, path)
 
 
+@dataclasses.dataclass
+class Answered:
+    """One answer of a server of messages, with the ids that the server had."""
+
+    text: str
+    prompt_tokens: list[int]
+    tokens: list[int]
+    logprobs: list[float]
+    finish: str  # "stop" or "length"
+    version: int | str | None = None
+
+
+async def _text_step(respond, played, messages, last, number):
+    try:
+        answered = await respond(list(messages), last["max_tokens"])
+    except NotDrawn as failure:
+        logger.warning("khost: no answer was drawn: %s", failure)
+        return {"step": number, "finish": "failed", "message": str(failure)[:200]}
+    if number == 1:
+        played.prompt_length = len(answered.prompt_tokens)
+    played.append(answered.prompt_tokens[len(played.tokens) :], 0)
+    played.append(answered.tokens, 1, answered.logprobs)
+    played.versions.append(answered.version)
+    messages.append({"role": "assistant", "content": answered.text})
+    step = {**dataclasses.asdict(answered), "step": number}
+    if answered.version is None:
+        del step["version"]
+    return step
+
+
+async def play_text(service, request, respond, most_prompt=None):
+    """Plays one episode with a server of messages: `respond(messages, max_tokens)` returns an Answered. The server's
+    ids are the record; khost refuses a prompt that does not continue the ids before it, and the episode is void."""
+    begun = await service.ask("POST", "/v1/episodes", request)
+    played, messages, path, number, last = Played(), [], f"/v1/episodes/{begun['id']}", 0, begun
+    try:
+        while not last["done"]:
+            messages += last["messages"]
+            number += 1
+            step = await _text_step(respond, played, messages, last, number)
+            if most_prompt is not None and played.prompt_length > most_prompt:
+                played.void = f"the prompt has {played.prompt_length} tokens, and the engine takes {most_prompt}"
+                return played
+            try:
+                last = await service.ask("POST", path + "/step", step)
+            except Refused as refused:
+                if "does not continue" not in str(refused):
+                    raise
+                played.void, played.ending = str(refused), "env_error"
+                return played
+        return _finish(played, last)
+    finally:
+        if not last["done"]:
+            await _give_up(service, path)
+
+
 async def _give_up(service, path):
     """Ends an episode early; where that cannot be said the service ends it when its time is over."""
     try:
-        await asyncio.shield(asyncio.wait_for(service._once("DELETE", path, b""), 10.0))
-    except (OSError, asyncio.TimeoutError) as failure:
+        await asyncio.shield(asyncio.wait_for(service.server.once("DELETE", path), 10.0))
+    except (OSError, asyncio.TimeoutError, ValueError) as failure:
         logger.info("khost: %s was not given up: %s", path, failure)
 
 
-async def play_until_counted(service, request, draw, most_prompt=None, tries=TRIES):
-    """Plays until an episode has a reward, at most `tries` times; the last one otherwise, without a reward."""
+async def play_until_counted(service, request, draw, most_prompt=None, tries=TRIES, player=play):
+    """Plays until an episode has a reward, at most `tries` times; the last one otherwise, without a reward. With
+    `player=play_text`, `draw` is what that calls respond."""
     for attempt in range(1, tries + 1):
-        played = await play(service, request, draw, most_prompt)
+        played = await player(service, request, draw, most_prompt)
         played.tries = attempt
         if played.reward is not None or attempt == tries or played.ending is None:
             return played

@@ -31,6 +31,7 @@ local OPTIONS = {
   { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
   { name = "--episodes", kind = "number", default = 256, help = "open at once; more are answered 429" },
   { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
+  { name = "--peer-connections", kind = "number", help = "of one address; half of all, on loopback all, when absent" },
   { name = "--drain", kind = "number", default = 60, help = "seconds for what is in work after SIGTERM or Ctrl-C" },
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
@@ -111,7 +112,8 @@ local function run(list)
   if not need_jails() then return 2 end
   local service, judge = app_of(options, settings)
   local listener, message = serve.listen { address = options.address, port = options.port,
-    connections = options.connections }
+    connections = options.connections, peer_connections = options.peer_connections
+      or is_loopback(options.address) and 0 or math.max(1, math.floor(options.connections / 2)) }
   if not listener then args.misuse(message) end
   log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
     settings.machine.target, service.options.tasks.count,

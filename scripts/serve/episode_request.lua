@@ -21,9 +21,11 @@ local episode_request = {}
 local FIELDS = {
   create = { "task", "tokenizer", "format", "limits", "scheme", "measure", "target" },
   step = { "step", "tokens", "logprobs", "finish", "version", "message" },
+  text = { "step", "text", "prompt_tokens", "tokens", "logprobs", "finish", "version", "message" },
 }
 -- Formats whose answers can be read out of drawn tokens.
 local FORMATS = { hermes = true, xml = true, bash = true, tiny = true, files = true }
+local MOST_ANSWER = 4 * 2 ^ 20  -- bytes of its text
 -- Least, most and what holds when nothing is said.
 local LIMITS = {
   turns = { 1, 1000, agent_limits.DEFAULTS.turns },
@@ -63,14 +65,17 @@ local function limits_of(given)
   return limits
 end
 
--- The chat format by name, or that for which the tokenizer has tokens.
+-- The chat format by name, or that for which the tokenizer has tokens; a server of messages has its own.
 local function format_of(name, tokenizer, target)
   if name == nil then
-    return formats.of(tokenizer)
+    return tokenizer and formats.of(tokenizer) or formats.named "hermes"
   elseif type(name) ~= "string" or not FORMATS[name] then
     return nil, "format: hermes, xml, bash, files or tiny expected"
   end
   local format = name == "files" and prompts.plain(target) or formats.named(name)
+  if not tokenizer then
+    return name ~= "tiny" and format or nil, "format tiny: it needs a tokenizer"
+  end
   local ok, message = pcall(format.open, tokenizer)
   if not ok then
     return nil, ("format %s: %s"):format(name, tostring(message):gsub("^[^:]*:%d+: ", ""))
@@ -80,7 +85,7 @@ end
 
 ---@class (exact) EpisodeRequest
 ---@field task table
----@field tokenizer table      serve.tokenizers
+---@field tokenizer? table     serve.tokenizers; without it text goes out, and ids come in with text
 ---@field format table         scripts/chat
 ---@field limits table<string, integer>
 ---@field scheme? string
@@ -101,14 +106,17 @@ function episode_request.create(text, options)
   elseif body.target ~= nil and body.target ~= options.target then
     return nil, ("target: this service judges on target %s"):format(options.target), "bad_input"
   end
-  local tokenizer, unknown = options.tokenizers:find(body.tokenizer)
-  if not tokenizer then
+  local tokenizer, unknown
+  if body.tokenizer ~= nil then
+    tokenizer, unknown = options.tokenizers:find(body.tokenizer)
+  end
+  if unknown then
     return nil, "tokenizer: " .. unknown, "bad_input"
   end
   local limits, problem = limits_of(body.limits)
   local format
   if limits then
-    format, problem = format_of(body.format, tokenizer.tokenizer, options.target)
+    format, problem = format_of(body.format, tokenizer and tokenizer.tokenizer, options.target)
   end
   if not format then
     return nil, problem, "bad_input"
@@ -140,6 +148,11 @@ local function wrong_tokens(body)
   elseif #body.logprobs ~= #body.tokens then
     return ("logprobs: one for each of the %d tokens expected, got %d"):format(#body.tokens, #body.logprobs)
   end
+  for index, token in ipairs(body.prompt_tokens or {}) do
+    if not is_whole(token, 0, 2 ^ 31 - 1) then
+      return ("prompt_tokens[%d]: a token id expected"):format(index - 1)
+    end
+  end
   for index, token in ipairs(body.tokens) do
     local logprob = body.logprobs[index]
     if not is_whole(token, 0, 2 ^ 31 - 1) then
@@ -163,13 +176,24 @@ end
 ---@field logprobs number[]
 ---@field version? integer|string
 ---@field message? string
+---@field text? string            of a server of messages
+---@field prompt_tokens? integer[]
 ---@field mark string   equal for equal steps
+
+local function wrong_text(body)
+  if type(body.text) ~= "string" or #body.text > MOST_ANSWER then
+    return ("text: the answer's text expected, of at most %d bytes"):format(MOST_ANSWER)
+  elseif not is_list(body.prompt_tokens) or #body.prompt_tokens == 0 then
+    return "prompt_tokens: the ids that the server drew behind expected"
+  end
+end
 
 --- Reads the body of POST /v1/episodes/ID/step.
 ---@param text string
+---@param with_text boolean   whether the episode has no tokenizer
 ---@return StepRequest|nil, string? message
-function episode_request.step(text)
-  local body, message = request.object(text, FIELDS.step)
+function episode_request.step(text, with_text)
+  local body, message = request.object(text, with_text and FIELDS.text or FIELDS.step)
   if not body then
     return nil, message
   elseif not is_whole(body.step, 1, 2 ^ 31) then
@@ -177,14 +201,16 @@ function episode_request.step(text)
   elseif not FINISH[body.finish] then
     return nil, "finish: stop, length or failed expected"
   end
-  local wrong = body.finish ~= "failed" and wrong_tokens(body) or wrong_word(body.message, "message")
+  local drawn = body.finish ~= "failed"
+  local wrong = drawn and (with_text and wrong_text(body) or wrong_tokens(body)) or wrong_word(body.message, "message")
     or not is_whole(body.version, 0, 2 ^ 53) and wrong_word(body.version, "version") or nil
   if wrong then
     return nil, wrong
   end
-  local tokens = body.finish ~= "failed" and body.tokens or {}
+  local tokens = drawn and body.tokens or {}
   return { step = body.step, finish = body.finish, tokens = tokens, logprobs = body.logprobs, version = body.version,
-    message = body.message, mark = fs.sha256(body.finish .. " " .. table.concat(tokens, ",")) }
+    message = body.message, text = body.text, prompt_tokens = body.prompt_tokens,
+    mark = fs.sha256(("%s %s %s"):format(body.finish, table.concat(tokens, ","), body.text or "")) }
 end
 
 return episode_request

@@ -7,6 +7,7 @@ local json = require "khost.json"
 local local_policy = require "policies.local"
 local log = require "khost.log"
 local remote = require "policies.remote"
+local remote_text = require "policies.remote_text"
 local sched = require "khost.sched"
 
 local session = {}
@@ -28,10 +29,15 @@ function session.new(options)
   local asked = options.asked
   local self = setmetatable({ id = options.id, who = options.who, options = options, idle_s = asked.limits.idle_s,
     at = 0, known = 0, drawn = 0, observed = 0, steps = sched.channel(1), waiters = {} }, Session)
+  local name = "remote " .. options.who.name
+  if not asked.tokenizer then
+    self.policy = remote_text.open(asked.format, { name = name, tokens = asked.limits.tokens,
+      ask = function(messages, most, tokens) return self:talk(messages, most, tokens) end })
+    return self
+  end
   local engine = remote.open { tokenizer = asked.tokenizer.tokenizer, ends = asked.tokenizer.ends,
     positions = asked.limits.tokens, draw = function(tokens, how) return self:draw(tokens, how) end }
-  self.policy = local_policy.open(engine, asked.format, { name = "remote " .. options.who.name,
-    tokens = asked.limits.tokens, fixed = true })
+  self.policy = local_policy.open(engine, asked.format, { name = name, tokens = asked.limits.tokens, fixed = true })
   return self
 end
 
@@ -62,22 +68,11 @@ local function behind(tokens, known)
   return list
 end
 
---- What the policy's draw is: gives the client what it does not know yet and waits for its tokens. Why no answer comes
---- is a failure of ours in the player's eyes, so that the episode is void.
----@async
----@param tokens integer[]
----@param how {max_tokens: integer, stop: integer[]}
----@return RemoteDraw|nil, string? message, string? code
-function Session:draw(tokens, how)
-  if self.ended_by then
-    return nil, self.ended_by, "gone"
-  end
-  local append = behind(tokens, self.known)
-  local drawn = #(self.last or {})
-  self.stops, self.max_tokens = how.stop, how.max_tokens
-  self.observed, self.known = self.observed + #append, #tokens
-  publish(self, { append = append, labels = labels(drawn, #append), done = false, max_tokens = how.max_tokens,
-    stop = how.stop })
+-- Gives the client the answer to its last step and waits for the next one. Why none comes is a failure of ours in the
+-- player's eyes, so that the episode is void.
+local function next_step(self, answer)
+  answer.done, answer.max_tokens = false, self.max_tokens
+  publish(self, answer)
   local step, message, code = sched.timeout(self.idle_s, self.steps.take, self.steps)
   if not step then
     self.ended_by = self.ended_by or code == "timeout" and ("no step came for %d s"):format(self.idle_s) or message
@@ -87,10 +82,44 @@ function Session:draw(tokens, how)
   elseif step.finish == "failed" then
     return nil, "the client could not draw: " .. (step.message or "it did not say why"), "gone"
   end
-  self.last, self.known, self.drawn = step.tokens, self.known + #step.tokens, self.drawn + #step.tokens
+  self.last, self.drawn = step.tokens, self.drawn + #step.tokens
   self.versions = self.versions or {}
   self.versions[#self.versions + 1] = step.version
   return step
+end
+
+--- What the policy's draw is: ids that the client does not know yet against drawn ones.
+---@async
+---@param tokens integer[]
+---@param how {max_tokens: integer, stop: integer[]}
+---@return RemoteDraw|nil, string? message, string? code
+function Session:draw(tokens, how)
+  if self.ended_by then
+    return nil, self.ended_by, "gone"
+  end
+  local append = behind(tokens, self.known)
+  self.stops, self.max_tokens = how.stop, how.max_tokens
+  self.observed, self.known = self.observed + #append, #tokens
+  local step, message, code = next_step(self, { append = append, stop = how.stop,
+    labels = labels(#(self.last or {}), #append) })
+  self.known = self.known + (step and #step.tokens or 0)
+  return step, message, code
+end
+
+--- The same for a server of messages: those that the client does not know yet against a text with its ids.
+---@async
+---@param messages {role: string, content: string}[]
+---@param most integer     tokens of the answer
+---@param tokens integer[] of the conversation so far
+---@return TextDraw|nil, string? message, string? code
+function Session:talk(messages, most, tokens)
+  if self.ended_by then
+    return nil, self.ended_by, "gone"
+  end
+  self.max_tokens, self.tokens = most, tokens
+  local step, message, code = next_step(self, { messages = json.list(messages) })
+  self.observed = self.observed + (step and #step.prompt_tokens - #tokens or 0)
+  return step, message, code
 end
 
 -- What is wrong with the tokens of a step, by what was asked for.
@@ -99,6 +128,11 @@ local function wrong_draw(self, step)
     return nil
   elseif #step.tokens > self.max_tokens then
     return ("tokens: at most %d may be drawn in this step, got %d"):format(self.max_tokens, #step.tokens)
+  end
+  if self.tokens then
+    local at = remote_text.differs(self.tokens, step.prompt_tokens)
+    return at and ("prompt_tokens[%d]: the prompt does not continue the %d tokens of the conversation; the server must "
+      .. "keep the ids of earlier answers"):format(at - 1, #self.tokens) or nil
   end
   local size, is_stop = self.options.asked.tokenizer.tokenizer:size(), {}
   for _, id in ipairs(self.stops) do
@@ -227,7 +261,12 @@ function Session:play()
   end
   if kept then
     local told = self.options.told(record)
-    told.append, told.labels, told.done = json.list {}, labels(#(self.last or {}), 0), true
+    told.done = true
+    if asked.tokenizer then
+      told.append, told.labels = json.list {}, labels(#(self.last or {}), 0)
+    else
+      told.messages = json.list {}
+    end
     publish(self, told)
     return
   end
@@ -236,7 +275,8 @@ function Session:play()
   if not self.refusal and problem ~= sched.CANCELLED then
     log.error("serve_episode_failed", { client = self.who.name, message = tostring(problem) })
   end
-  publish(self, { done = true, failed = true, void = why, append = json.list {}, labels = json.list {} })
+  publish(self, { done = true, failed = true, void = why, append = json.list {}, labels = json.list {},
+    messages = json.list {} })
   if problem == sched.CANCELLED then
     error(problem, 0)
   end

@@ -101,7 +101,9 @@ end
 -- What a client is told of a finished episode.
 local function told(self, who, record)
   local text = table.concat(record.tokens or {}, ",")
-  return { reward = record.reward or json.null, void = record.void or json.null, parts = record.parts,
+  -- What ended an episode through us says more than the sentence about all voids.
+  local void = record.void and (record.error or record.void) or json.null
+  return { reward = record.reward or json.null, void = void, parts = record.parts,
     ending = record.status, turns = record.turn_count, trajectory = record.id, script_hash = record.script_hash,
     token_count = record.token_count, tokens_hash = fs.sha256(text), error = record.error,
     verdict = answers.verdict(record.verdict, who.rights) }
@@ -152,7 +154,7 @@ local function opened(self, who, asked, scheme)
     setting = { judge = judge_for(self, who), store = self.options.store, reward = reward,
       target = self.options.app.target, limits = self.options.limits },
     told = function(record) return told(self, who, record) end }
-  one.open = true
+  one.open, one.with_text = true, not asked.tokenizer
   self.open = self.open + 1
   self.by_id[one.id] = one
   self.starting:put(function()
@@ -166,9 +168,9 @@ local function opened(self, who, asked, scheme)
 end
 
 local function said(one, answer)
-  local body = { id = one.id, step = one.at, append = answer.append, labels = answer.labels, done = answer.done }
+  local body = { id = one.id, step = one.at }
   for name, value in pairs(answer) do
-    body[name] = body[name] == nil and value or body[name]
+    body[name] = value
   end
   body.stop, body.stop_token_ids = nil, answer.stop
   return { status = 200, type = replies.JSON, body = json.encode(body) .. "\n" }
@@ -212,8 +214,14 @@ function Episodes:create(exchange, who)
     return one.refusal and replies.failed(400, "bad_input", one.refusal)
       or replies.failed(503, "void", "the episode could not begin", replies.VOID_RETRY_S)
   end
-  return said(one, { tokens = answer.append, append = json.list {}, labels = json.list {}, done = false,
-    max_tokens = answer.max_tokens, stop = answer.stop, expires_s = one.idle_s, token_count = #answer.append })
+  local begun = { done = false, max_tokens = answer.max_tokens, stop = answer.stop, expires_s = one.idle_s }
+  if one.with_text then
+    begun.messages = answer.messages
+  else
+    begun.tokens, begun.token_count = answer.append, #answer.append
+    begun.append, begun.labels = json.list {}, json.list {}
+  end
+  return said(one, begun)
 end
 
 -- The episode of an id, for the client that began it.
@@ -242,7 +250,7 @@ function Episodes:step(exchange, who, id)
     return replies.bad_body(code, message)
   end
   local step
-  step, message = episode_request.step(text)
+  step, message = episode_request.step(text, one.with_text)
   if not step then
     return replies.failed(400, "bad_input", message)
   end

@@ -31,6 +31,7 @@ function episodes_kit.with(options, fn)
         method)
       return got.status, json.decode(got.body), got
     end
+    service.ask = ask
     function service.begin(more, headers)
       local body = { task = "task", tokenizer = "toy", format = "files" }
       for name, value in pairs(more or {}) do body[name] = value end

@@ -218,6 +218,61 @@ function spec.tokens_that_cannot_be_those_of_an_answer_are_refused_and_may_be_se
   end)
 end
 
+-- A server of messages: its tokens are bytes, and its template is not khost's.
+local function rendered(messages)
+  local ids = {}
+  for _, message in ipairs(messages) do
+    for _, byte in ipairs { (message.role .. ":" .. message.content .. "\n"):byte(1, -1) } do ids[#ids + 1] = byte end
+  end
+  return ids
+end
+
+function spec.without_a_tokenizer_messages_go_out_and_the_servers_ids_are_kept()
+  with({ answer = right }, function(service)
+    local status, begun = service.ask("/v1/episodes", { task = "task", format = "hermes", limits = { tokens = 60000 } })
+    t.expect({ status, #begun.messages, begun.messages[1].role, begun.messages[2].role, begun.tokens },
+      { 200, 2, "system", "user", nil })
+    t.is_true(begun.messages[1].content:find('"name":"Bash"', 1, true))
+    local messages, kept, answer, _ = begun.messages, nil, nil, nil
+    local function step(number, text, more)
+      local prompt, drawn = rendered(messages), rendered { { role = "assistant", content = text } }
+      local body = { step = number, text = text, prompt_tokens = prompt, tokens = drawn, logprobs = ones(#drawn, -1),
+        finish = "stop", version = "w3" }
+      for name, value in pairs(more or {}) do body[name] = value end
+      local got, content = service.step(begun.id, body)
+      if got == 200 then
+        messages[#messages + 1] = { role = "assistant", content = text }
+        for _, message in ipairs(content.messages) do messages[#messages + 1] = message end
+      end
+      return got, content
+    end
+    local call = json.encode { name = "Bash", arguments = { command = "printf 'int k;' > kernels/k.cpp; echo seen" } }
+    _, answer = step(1, "<tool_call>\n" .. call .. "\n</tool_call>")
+    t.expect({ answer.done, #answer.messages, answer.messages[1].role, answer.append }, { false, 1, "user", nil })
+    t.is_true(answer.messages[1].content:find("seen", 1, true), answer.messages[1].content)
+    local got, refused = step(2, "It stands there.", { prompt_tokens = { 1, 2, 3 } })
+    t.is_true(got == 400 and refused.error.message:find("prompt_tokens[0]: the prompt does not continue", 1, true))
+    got, refused = step(2, "It stands there.", { prompt_tokens = {} })
+    t.is_true(got == 400 and refused.error.message:find("prompt_tokens", 1, true), refused.error.message)
+    _, answer = step(2, "It stands there.")
+    t.expect({ answer.done, answer.reward, answer.messages }, { true, 1, {} })
+    kept = service.stored()[1]
+    t.expect({ kept.tokens, kept.versions, kept.verdict.files["kernels/k.cpp"] },
+      { rendered(messages), { "w3", "w3" }, "int k;" })
+    local drawn = 0
+    for _, bit in ipairs(kept.mask) do drawn = drawn + bit end
+    t.expect(drawn, #rendered { messages[3], messages[5] })
+    -- Files need no tools, and a step of the other kind is refused.
+    _, begun = service.ask("/v1/episodes", { task = "task", format = "files", limits = { turns = 1 } })
+    t.is_true(begun.messages[2].content:find(kit.SOURCE, 1, true))
+    t.expect((service.step(begun.id, service.says(1, ANSWER))), 400)
+    messages = begun.messages
+    _, answer = step(1, ANSWER)
+    t.expect({ answer.done, answer.reward }, { true, 1 })
+    t.expect((service.ask("/v1/episodes", { task = "task", format = "tiny" })), 400)
+  end)
+end
+
 function spec.what_is_behind_the_prompt_may_be_limited()
   with({}, function(service)
     local _, begun = service.begin { limits = { response_tokens = 60 } }

@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 import khost_episodes as khost
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 logger = logging.getLogger(__name__)
 
 
-@register("khost")
+# Not by verl's decorator `register`: it would replace what the configuration says, url and all, when it is imported.
 class KhostAgentLoop(AgentLoopBase):
     """One episode of `khost serve`. What the service gives no reward for becomes a masked stub: verl's losses, its
     advantages and its whitening skip a sequence whose mask is 0 everywhere, and `khost_void` counts it."""
