@@ -12,7 +12,6 @@ local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 local schemes = require "serve.schemes"
 local serve = require "khost.serve"
-local runs = require "lib.runs"
 local store = require "khost.store"
 local tasks = require "serve.tasks"
 local tokenizers = require "serve.tokenizers"
@@ -82,7 +81,9 @@ local function episodes_of(options, settings)
   if #options.tokenizer == 0 then return nil end
   local registered, message = tokenizers.open(options.tokenizer)
   if not registered then args.misuse("--tokenizer " .. message) end
-  local run, why = store.create(runs.root(), { name = "serve", recipe = "serve",
+  local folder = settings.machine.runs
+  if folder:sub(1, 1) ~= "/" then folder = fs.root() .. "/" .. folder end
+  local run, why = store.create(folder, { name = "serve", recipe = "serve",
     config = { tokenizer = options.tokenizer, target = settings.machine.target, reward = options.reward } })
   if not run then args.misuse("machine.runs: " .. why) end
   return { tokenizers = registered, store = run, most = math.max(1, options.episodes), limits = settings.limits }
@@ -115,15 +116,15 @@ local function run(list)
     connections = options.connections, peer_connections = options.peer_connections
       or is_loopback(options.address) and 0 or math.max(1, math.floor(options.connections / 2)) }
   if not listener then args.misuse(message) end
-  log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
-    settings.machine.target, service.options.tasks.count,
-    service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
-      or "no tokens, loopback alone"))
   local episodes = service.options.episodes
   if episodes then
     log.print(("episodes with tokenizers %s go to %s"):format(table.concat(episodes.tokenizers.names, ", "),
       episodes.store:folder()))
   end
+  log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
+    settings.machine.target, service.options.tasks.count,
+    service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
+      or "no tokens, loopback alone"))
   local accepting = sched.spawn(service.serve, service, listener)
   serve.interrupted()
   log.print(("draining: %d requests in work, at most %d s"):format(service.in_work, options.drain))

@@ -1,5 +1,6 @@
 """A real `khost serve` for the tests of adapters: the CPU judge, two tasks, the tokenizer of a toy model."""
 
+import array
 import contextlib
 import json
 import os
@@ -48,6 +49,15 @@ class Running:
         with contextlib.closing(sqlite3.connect(f"file:{self.run}/run.sqlite?mode=ro", uri=True)) as store:
             store.row_factory = sqlite3.Row
             return dict(store.execute("SELECT * FROM trajectories WHERE id = ?", (number,)).fetchone())
+
+
+def numbers(kept, kind):
+    """A list of the run's store: JSON, or numbers one after the other ("i": 4 bytes, "b": 1)."""
+    if isinstance(kept, str):
+        return json.loads(kept)
+    values = array.array(kind)
+    values.frombytes(kept)
+    return list(values)
 
 
 def _read(running, stream, ready):

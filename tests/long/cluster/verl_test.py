@@ -4,7 +4,6 @@ Run by tests/long/cluster.sh. Ends with 1 where something does not hold."""
 
 import asyncio
 import hashlib
-import json
 import os
 import sys
 
@@ -104,24 +103,16 @@ def check_row(service, output, index):
     kept = service.trajectory(int(output.non_tensor_batch["khost_trajectory"][index]))
     valid = output.batch["attention_mask"][index].bool()
     tokens = output.batch["input_ids"][index][valid].tolist()
-    stored = json.loads(kept["tokens"]) if isinstance(kept["tokens"], str) else decode(kept["tokens"], "i")
+    stored = running.numbers(kept["tokens"], "i")
     assert tokens == stored, "verl's tokens are not khost's own record"
     count = int(output.batch["attention_mask"][index][PROMPT:].sum())
     mask = output.batch["response_mask"][index][:count].tolist()
-    stored_mask = json.loads(kept["mask"]) if isinstance(kept["mask"], str) else decode(kept["mask"], "b")
+    stored_mask = running.numbers(kept["mask"], "b")
     assert mask == stored_mask[len(stored) - count:], "verl's mask is not khost's own record"
     assert mask[-1] == 1 and output.batch["rm_scores"][index][count - 1] == output.batch["rm_scores"][index].sum()
     drawn = [value for value, bit in zip(output.batch["rollout_log_probs"][index][:count].tolist(), mask) if bit]
     assert drawn[0] == -1 / 1024 and all(value < 0 for value in drawn)
     return hashlib.sha256(",".join(map(str, tokens)).encode()).hexdigest()
-
-
-def decode(blob, kind):
-    """A list of the run's store: numbers one after the other."""
-    import array
-    values = array.array(kind)
-    values.frombytes(blob)
-    return list(values)
 
 
 def check_rewards(service, worker, servers):
