@@ -85,13 +85,13 @@ end
 
 local function load_of(options, found, say)
   local stream = random.stream(("capacity %d"):format(options.seed))
-  local load, about = { episodes = options.episodes, concurrent = options.concurrent, update_s = options.update }, nil
+  local load = { episodes = options.episodes, concurrent = options.concurrent, update_s = options.update }
   for _, name in ipairs { "build", "verify", "time" } do
+    local about
     load[name], about = source(stream, options, found, name)
     say(about)
   end
-  local tokens
-  tokens, about = source(stream, options, found, "tokens")
+  local tokens, about = source(stream, options, found, "tokens")
   say(about .. (" of an answer, at %g a second"):format(options.tokens_per_second))
   load.draw = function() return tokens() / options.tokens_per_second + options.tools end
   local turns = not options.turns and #found.turns > 0 and times.measured(stream, found.turns)
@@ -128,8 +128,8 @@ local function verdict_of(rows)
   elseif not bottleneck then
     return ("%d cards are enough; fewer were not looked at"):format(enough)
   end
-  return ("saturates below %d cards, where the %s are the bottleneck; with %d an episode takes at most %g times what it "
-    .. "takes without a queue"):format(enough, bottleneck, enough, STRETCH)
+  return ("saturates below %d cards, where the %s are the bottleneck; with %d an episode takes at most %g times what "
+    .. "it takes without a queue"):format(enough, bottleneck, enough, STRETCH)
 end
 
 local function run(list)

@@ -1,6 +1,6 @@
 """Token-step episodes of `khost serve` for training engines: the engine draws tokens, khost does the rest.
 
-Only the standard library is needed, and one event loop serves any number of episodes:
+Only the standard library of Python 3.11 is needed, and one event loop serves any number of episodes:
 
     service = Service("http://127.0.0.1:8420", token=read_token("token"))
     played = await play_until_counted(service, {"task": "t1", "tokenizer": "qwen"}, draw)
@@ -154,7 +154,7 @@ class Server:
 
     async def once(self, method, path, content=None, headers=None):
         """One try: status, headers (names in lower case) and the answer's object. Raises OSError for a connection that
-        fails, TimeoutError, and ValueError for an answer that is no JSON."""
+        fails or takes too long, and ValueError for an answer that is no JSON."""
         body = json.dumps(content).encode() if content is not None else b""
         exchange = self._exchange(method, path, body, headers or {})
         status, got, text = await asyncio.wait_for(exchange, self.timeout_s)
@@ -182,7 +182,7 @@ class Service:
                     raise Refused(status, error["code"], error["message"])
                 why = f"{status} {error['code']}: {error['message']}"
                 wait_s = float(headers.get("retry-after", wait_s))
-            except (OSError, asyncio.TimeoutError, ValueError) as failure:
+            except (OSError, ValueError) as failure:
                 why = f"{type(failure).__name__}: {failure}"
                 wait_s = min(2 * wait_s, MOST_WAIT_S)
             wait_s = min(wait_s, MOST_WAIT_S) * random.uniform(1.0, 1.25)
@@ -303,7 +303,7 @@ async def _give_up(service, path):
     """Ends an episode early; where that cannot be said the service ends it when its time is over."""
     try:
         await asyncio.shield(asyncio.wait_for(service.server.once("DELETE", path), 10.0))
-    except (OSError, asyncio.TimeoutError, ValueError) as failure:
+    except (OSError, ValueError) as failure:
         logger.info("khost: %s was not given up: %s", path, failure)
 
 

@@ -2,8 +2,6 @@
 `POST /v1/completions` with `return_token_ids`. Both give the token that ended an answer and log-probabilities of the
 drawn tokens alone."""
 
-import asyncio
-
 import khost_episodes as khost
 
 GONE = (404, 405)  # of a server without the route
@@ -30,7 +28,7 @@ class VllmDraw:
     async def _ask(self, path, content):
         try:
             status, _, answer = await self.server.once("POST", path, content)
-        except (OSError, asyncio.TimeoutError, ValueError) as failure:
+        except (OSError, ValueError) as failure:
             raise khost.NotDrawn(f"the server gave no answer: {type(failure).__name__}: {failure}") from failure
         if status not in (200, *GONE):
             raise khost.NotDrawn(f"the server answered {status}: {str(answer)[:150]}")

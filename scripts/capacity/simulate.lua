@@ -1,6 +1,6 @@
--- Simulates episodes on a cluster: each turn draws tokens, some turns ask the judge, which builds on one of the builders
--- and then holds one of the cards; at the end stands a verdict that is timed. Drawing is not a queue here: an engine
--- that slows down under load is given with the seconds that it takes under load.
+-- Simulates episodes on a cluster: each turn draws tokens, some turns ask the judge, which builds on one of the
+-- builders and then holds one of the cards; at the end stands a verdict that is timed. Drawing is not a queue here: an
+-- engine that slows down under load is given with the seconds that it takes under load.
 
 local events = require "capacity.events"
 local station = require "capacity.station"

@@ -46,8 +46,8 @@ function app.new(options)
   local given = options.episodes
   local played = given and episodes.new { app = options, turns = judged, metrics = counts,
     tokenizers = given.tokenizers, store = given.store, most = given.most, limits = given.limits } or nil
-  return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue, usage = judged.usage,
-    metrics = counts, running = {}, in_work = 0, draining = false }, App)
+  return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue,
+    usage = judged.usage, metrics = counts, running = {}, in_work = 0, draining = false }, App)
 end
 
 -- Numbers for trainers that read nothing else. What has no number is an error there, never 0 or -1.

@@ -233,7 +233,8 @@ function spec.without_a_tokenizer_messages_go_out_and_the_servers_ids_are_kept()
     t.expect({ status, #begun.messages, begun.messages[1].role, begun.messages[2].role, begun.tokens },
       { 200, 2, "system", "user", nil })
     t.is_true(begun.messages[1].content:find('"name":"Bash"', 1, true))
-    local messages, kept, answer, _ = begun.messages, nil, nil, nil
+    local messages = begun.messages
+    local kept, answer, _
     local function step(number, text, more)
       local prompt, drawn = rendered(messages), rendered { { role = "assistant", content = text } }
       local body = { step = number, text = text, prompt_tokens = prompt, tokens = drawn, logprobs = ones(#drawn, -1),

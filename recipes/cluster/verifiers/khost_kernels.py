@@ -16,7 +16,7 @@ from verifiers.v1.clients.client import SESSION_ID_HEADER
 from verifiers.v1.configs.client import resolve_api_key, resolve_headers
 from vllm_draw import VllmDraw
 
-__all__ = ["KhostTaskset", "KhostEnv"]
+__all__ = ["KhostEnv", "KhostTaskset"]
 
 
 class KhostData(vf.TaskData):

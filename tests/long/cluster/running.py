@@ -44,11 +44,16 @@ class Running:
         self.process, self.folder, self.lines = process, folder, lines
         self.url = self.run = None
 
-    def trajectory(self, number):
-        """What the service has stored of an episode: its record, tokens and mask."""
+    def stored(self):
+        """What the service has stored: a dictionary for each episode. Its other fields stand in `data`, as JSON."""
         with contextlib.closing(sqlite3.connect(f"file:{self.run}/run.sqlite?mode=ro", uri=True)) as store:
             store.row_factory = sqlite3.Row
-            return dict(store.execute("SELECT * FROM trajectories WHERE id = ?", (number,)).fetchone())
+            rows = [dict(row) for row in store.execute("SELECT * FROM trajectories ORDER BY id")]
+        return [{**json.loads(row["data"] or "{}"), **row} for row in rows]
+
+    def trajectory(self, number):
+        """The stored episode of a number."""
+        return next(row for row in self.stored() if row["id"] == number)
 
 
 def numbers(kept, kind):

@@ -12,8 +12,8 @@ import running
 
 sys.path.insert(0, str(running.CLUSTER / "verifiers"))
 
-import verifiers.v1 as vf  # noqa: E402
-from tokenizers import Tokenizer  # noqa: E402
+import verifiers.v1 as vf
+from tokenizers import Tokenizer
 
 
 class Engine(ThreadingHTTPServer):
@@ -34,7 +34,7 @@ class Engine(ThreadingHTTPServer):
                 text = self.tokenizer.decode(tokens, skip_special_tokens=False)
                 self.plans[session] = list(self.queue["diagonal" if "torch.diag" in text else "chain"])
             text = self.plans[session].pop(0)
-        ids = self.tokenizer.encode(text, add_special_tokens=False).ids + [sampling["stop_token_ids"][0]]
+        ids = [*self.tokenizer.encode(text, add_special_tokens=False).ids, sampling["stop_token_ids"][0]]
         ids = ids[: sampling["max_tokens"]]
         return ids, [-(index + 1) / 1024 for index in range(len(ids))]
 
@@ -42,7 +42,7 @@ class Engine(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """One request, as vLLM answers it."""
 
-    def do_POST(self):  # noqa: N802
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path, body, self.headers.get("X-Session-ID")))
         if self.server.fails:
