@@ -23,7 +23,7 @@ local OPTIONS = {
   { name = "--tools", kind = "number", default = 2, help = "seconds of a turn's tools, beside the judge" },
   { name = "--build", kind = "number", help = "seconds of a build (1.1, or those of the run)" },
   { name = "--verify", kind = "number", help = "seconds that a verification holds a card (0.09, or those of the run)" },
-  { name = "--time", kind = "number", help = "seconds that a timed verdict holds a card (1.0, or those of the run)" },
+  { name = "--time", kind = "number", help = "seconds that a timed verdict holds a card (0.5, or those of the run)" },
   { name = "--cards", kind = "list", help = "numbers of cards to look at (1, 2, 4, … 1024)" },
   { name = "--builders", kind = "number", default = 14, help = "builds at once beside each card" },
   { name = "--update", kind = "number", help = "seconds of an update: episodes go in steps of --concurrent" },
@@ -32,7 +32,7 @@ local OPTIONS = {
 local ABOUT = { name = "recipes/capacity.lua", summary = "how many cards a training run needs, by simulation",
   notes = "Times that are neither given nor measured are those of one H200 (docs/cluster.md)." }
 
-local DEFAULTS = { turns = 150, requests = 0.3, tokens = 600, build = 1.1, verify = 0.09, time = 1.0 }
+local DEFAULTS = { turns = 150, requests = 0.3, tokens = 600, build = 1.1, verify = 0.09, time = 0.5 }
 
 local function checked(options)
   for _, name in ipairs { "episodes", "concurrent", "builders" } do
