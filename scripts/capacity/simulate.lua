@@ -3,11 +3,13 @@
 -- engine that slows down under load is given with the seconds that it takes under load.
 
 local events = require "capacity.events"
+local sched = require "khost.sched"
 local station = require "capacity.station"
 
 local simulate = {}
 
 local DRAWN, BUILT, JUDGED, UPDATED = 1, 2, 3, 4  -- what events say
+local AT_ONCE = 100000  -- events until others get their turn
 
 ---@class (exact) Load
 ---@field episodes integer     in all
@@ -105,6 +107,7 @@ local HANDLERS = {
 ---@field cards table
 
 --- Plays the load to its end.
+---@async
 ---@param load Load
 ---@return Simulated
 function simulate.run(load)
@@ -112,13 +115,17 @@ function simulate.run(load)
     cards = station.new(load.cards), now = 0, begun = 0, ended = 0, turns = 0, episode_s = 0, left = {}, from = {} },
     Run)
   begin_step(self)
+  local count = 0
   while true do
     local time, who, what = self.events:take()
     if not time then
       break
     end
-    self.now = time
+    self.now, count = time, count + 1
     HANDLERS[what](self, who)
+    if count % AT_ONCE == 0 then
+      sched.sleep(0)
+    end
   end
   return { seconds = self.now, episodes_h = self.ended / self.now * 3600, turns = self.turns,
     episode_s = self.episode_s / self.ended, builders = self.builders:summary(self.now),
