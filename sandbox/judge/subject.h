@@ -37,7 +37,7 @@ class Subject {
   sandbox::Plan plan_;
   std::vector<const Set*> met_;
   Region control_, inputs_, state_, outputs_, text_;
-  sandbox::Fd library_;
+  Region library_;
   std::unique_ptr<sandbox::Jail> jail_;
   std::unique_ptr<Clock> clock_;
 };
