@@ -34,9 +34,8 @@ function stage.execute(run)
   end
   local actor = models.open(run, folder)
   local policy = models.policy(run, actor, "base", { fixed = true })
-  local o = run.config.single_turn
-  local seen = validate.play(run, "base", 0, policy, { turns = 1, answer_tokens = o.answer_tokens,
-    limit = run.config.machine.episodes })
+  local seen = validate.play(run, "base", 0, policy, { turns = 1,
+    answer_tokens = run.config.single_turn.answer_tokens, limit = run.config.machine.episodes })
   local parameters = actor:stats().parameters
   return { folder = folder, made = made, validation_pass = seen.validation_pass,
     validation_reward = seen.validation_reward, tables = { { title = "Base model",

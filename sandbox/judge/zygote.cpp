@@ -242,14 +242,14 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);
   }
-  const bool confined = serves == Serves::recorders || (serves == Serves::device_recorders && kConfinedBesideDevice);
+  const bool confined = serves == Serves::recorders || serves == Serves::device_recorders;
   if (confined) {
     spec.argv.insert(spec.argv.end(), {"--confine", library});
   }
   if ((serves == Serves::tasks || compilers) && gpu == nullptr) {
     spec.argv.insert(spec.argv.end(), {"--alone", library});
   }
-  if (confined || (candidate && kConfinedBesideDevice)) {
+  if (confined || candidate) {  // their folders are emptied between its processes
     spec.argv.emplace_back("--empties");
   }
   if (serves == Serves::device_recorders) {

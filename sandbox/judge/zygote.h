@@ -69,17 +69,9 @@ class Child {
 
 // Whose code the children run. tasks: of tasks. compilers: of tasks, and they begin with a warm compiler. recorders:
 // of all candidates, each in a child that cannot start a process, and can do nothing to the zygote and its other
-// children. device_recorders: of all candidates of target cuda, without a device. candidate: of one candidate beside a
-// GPU.
+// children (confinement.py). device_recorders: the same of all candidates of target cuda, without a device; they build
+// extensions too. candidate: of one candidate beside a GPU.
 enum class Serves { tasks, compilers, recorders, device_recorders, candidate };
-
-// Whether recorders of target cuda are confined as those of target cpu are (confinement.py), and whether the folders
-// of a Python candidate's jail are emptied between its processes. It is off because no card has seen it work since its
-// first form failed on one: torch.utils.cpp_extension, which only these recorders import, asks CUDA for devices where
-// a toolkit is installed, the driver left threads behind, the zygote gave up on that, and the judge waited for it for
-// 180 s. Both are mended: no device is asked for (PYTORCH_NVML_BASED_CUDA_CHECK in zygote.cpp), and a Python that does
-// not come up is noticed at once. With true, tests/kernels/cuda must pass on a machine with a card.
-inline constexpr bool kConfinedBesideDevice = false;
 
 class Zygote {
  public:

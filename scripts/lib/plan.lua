@@ -12,8 +12,9 @@ local COSTS = {}
 
 -- Of a policy: answers that are right, and therefore timed where the task is; chance of another turn after one.
 local RIGHT, ANOTHER_TURN = 0.35, 0.6
--- Passes of an update's tokens: old log-probs and values (a third of an update each), actor and critic.
-local PASSES = 2.7
+-- Passes of an update's tokens: old log-probs and values are a third of an update each; an epoch is one of the critic,
+-- and half of one of the actor, which learns from groups whose rewards differ.
+local SCORING, EPOCH = 2 / 3, 1.5
 
 local function ceil_spare(c, split)
   return math.ceil(c.tasks[split] * c.tasks.spare)
@@ -79,13 +80,14 @@ end
 
 local function ppo_cost(c, o, turns)
   local episodes = o.steps * o.tasks * o.group
-  local seen = validation(c, c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0)
+  local validations = c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
+  local seen = validation(c, validations)
   local mean = mean_turns(turns)
   return { episodes = episodes,
     -- Single answers are judged once; of several turns each but the last is verified for the agent.
     verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or mean),
     measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * c.plan.answer_tokens * mean,
-    train = episodes * tokens_of(c, mean) * PASSES, save = 1 }
+    train = episodes * tokens_of(c, mean) * (SCORING + EPOCH * (c.ppo.epochs or 1)), save = 1 + validations }
 end
 
 function COSTS.single_turn(c)

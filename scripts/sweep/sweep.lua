@@ -8,6 +8,7 @@ local log = require "khost.log"
 local outcome = require "sweep.outcome"
 local plan = require "lib.plan"
 local runner = require "sweep.runner"
+local store = require "khost.store"
 local tables = require "evaluation.table"
 local tree = require "sweep.tree"
 
@@ -21,6 +22,7 @@ local OPTIONS = {
   { name = "--preset", kind = "text", default = "smoke", help = "numbers of every arm: recipes/presets/NAME.toml" },
   { name = "--set", kind = "list", help = "override a key in every arm: --set agentic.steps=2" },
   { name = "--seeds", kind = "text", default = "1,2,3", help = "of every arm" },
+  { name = "--until", kind = "text", default = "evaluate", help = "last stage of every arm; the curves are compared then" },
   { name = "--out", kind = "text", help = "folder of the sweep (default: sweeps/PRESET beside the runs)" },
   { name = "--plan", kind = "flag", help = "print what is shared and how long it takes, and run nothing" },
 }
@@ -34,6 +36,18 @@ function sweep.options(own)
     list[#list + 1] = option
   end
   return list
+end
+
+-- The stages up to the one that `--until` names.
+local function stages_until(last)
+  local list = {}
+  for index, name in ipairs(sweep.STAGES) do
+    list[index] = name
+    if name == last then
+      return list
+    end
+  end
+  args.misuse(("--until %s: known are %s"):format(last, table.concat(sweep.STAGES, ", ")))
 end
 
 local function seeds_of(text)
@@ -50,7 +64,7 @@ end
 
 -- All cells of the sweep. Every arm's configuration is merged before anything runs: a key with a typing mistake in the
 -- last arm should not cost the time of the others.
-local function cells_of(list, seeds, options)
+local function cells_of(list, seeds, stages, options)
   local cells, sources = {}, tree.sources()
   for _, arm in ipairs(list) do
     local set = { unpack(options.set) }
@@ -64,7 +78,7 @@ local function cells_of(list, seeds, options)
     for _, seed in ipairs(seeds) do
       local plain = config.plain(merged)
       cells[#cells + 1] = { arm = arm.name, seed = seed, config = plain,
-        keys = tree.keys(plain, seed, sweep.STAGES, sources) }
+        keys = tree.keys(plain, seed, stages, sources) }
     end
   end
   return cells
@@ -101,6 +115,29 @@ local function plan_text(root, nodes)
     .. ("\n\n%.0f minutes are left; without sharing the whole would take %.0f"):format(together / 60, alone / 60)
 end
 
+-- What the last stage that was asked for left: a curve, of which the numbers that a step is known by are shown.
+local CURVE = { "step", "reward", "pass_rate", "distinct", "entropy", "validation_pass" }
+
+local function curves(root, nodes, last)
+  local rows = {}
+  for _, node in ipairs(nodes) do
+    if node.stages[#node.stages] == last then
+      local record = assert(store.open(runner.folder(root, node), { read_only = true }))
+      local stage = record:stage(last)
+      for _, facts in ipairs(stage and stage.result and stage.result.curve or {}) do
+        local row = { runner.members(node) }
+        for index, name in ipairs(CURVE) do
+          local value = facts[name]
+          row[index + 1] = value and (name == "step" and ("%d"):format(value) or ("%.3f"):format(value)) or "-"
+        end
+        rows[#rows + 1] = row
+      end
+      record:close()
+    end
+  end
+  return tables.text({ "arm", unpack(CURVE) }, rows)
+end
+
 -- The table of all arms, from the runs of their last nodes.
 local function results(root, list, nodes)
   local rows_of, seeds, names, records = {}, {}, {}, {}
@@ -130,8 +167,9 @@ end
 ---@param open? fun(options: table, recipe: string): table   pipeline.open when absent
 ---@return integer
 function sweep.run(list, options, recipe, open)
-  local cells = cells_of(list, seeds_of(options.seeds), options)
-  local root, nodes = folder_of(options, cells[1].config), tree.nodes(cells, sweep.STAGES)
+  local stages = stages_until(options["until"] or sweep.STAGES[#sweep.STAGES])
+  local cells = cells_of(list, seeds_of(options.seeds), stages, options)
+  local root, nodes = folder_of(options, cells[1].config), tree.nodes(cells, stages)
   log.print(plan_text(root, nodes))
   if options.plan then
     return 0
@@ -148,6 +186,13 @@ function sweep.run(list, options, recipe, open)
   hold:release()
   if not ok then
     error(problem, 0)
+  end
+  local last = stages[#stages]
+  if last ~= sweep.STAGES[#sweep.STAGES] then
+    local text = curves(root, nodes, last)
+    assert(fs.write(root .. "/curves.txt", text .. "\n"))
+    log.print(("\n%s\n\n%s/curves.txt"):format(text, root))
+    return 0
   end
   local rows, records = results(root, list, nodes)
   local text = tables.text(outcome.COLUMNS, rows)

@@ -7,30 +7,40 @@ local json = require "khost.json"
 
 local tree = {}
 
--- The first stage that reads a section of the preset. A section that stands in neither list counts from the first
--- stage on, so that a section nobody thought of costs time and never a wrong table.
+-- The first stage that reads a section of the preset, or a key of it that is read earlier than the others. A section
+-- that stands in neither list counts from the first stage on, so that a section nobody thought of costs time and never a
+-- wrong table.
 tree.FIRST_USE = {
-  ppo = "base", reward = "base", single_turn = "base", validate = "base", supervised = "supervised",
+  reward = "base", validate = "base", supervised = "supervised", ppo = "single_turn", single_turn = "single_turn",
   collect = "collect", rft = "rft", value = "value", agentic = "agentic", evaluate = "evaluate",
+  ["ppo.temperature"] = "base", ["ppo.pack_tokens"] = "supervised", ["single_turn.answer_tokens"] = "base",
 }
 local UNUSED = { plan = true }  -- costs for `--plan`
 
--- The sections that a stage reads for the first time, given the stages before it.
-local function sections_of(config, stages, at)
-  local names = {}
-  for section in pairs(config) do
-    local first = tree.FIRST_USE[section]
-    local known = false
-    for _, name in ipairs(stages) do
-      known = known or name == first
-    end
-    local from = known and first or stages[1]
-    if from == stages[at] and not UNUSED[section] then
-      names[#names + 1] = section
+--- The stage that reads a key of the preset first; nil where no list names it.
+---@param section string
+---@param key? string
+---@return string|nil
+function tree.first_use(section, key)
+  return key and tree.FIRST_USE[section .. "." .. key] or tree.FIRST_USE[section]
+end
+
+-- What a stage reads for the first time, given the stages before it: "section.key=value" in order.
+local function news_of(config, stages, at)
+  local known, news = {}, {}
+  for _, name in ipairs(stages) do
+    known[name] = true
+  end
+  for section, keys in pairs(config) do
+    for key, value in pairs(UNUSED[section] and {} or keys) do
+      local first = tree.first_use(section, key)
+      if (known[first] and first or stages[1]) == stages[at] then
+        news[#news + 1] = ("%s.%s=%s"):format(section, key, json.encode(value))  -- sorts the keys of tables
+      end
     end
   end
-  table.sort(names)
-  return names
+  table.sort(news)
+  return news
 end
 
 --- The key of every stage: a hash over its name, what it reads for the first time, and the key of the stage before it.
@@ -42,11 +52,7 @@ end
 function tree.keys(config, seed, stages, sources)
   local keys, before = {}, fs.sha256(("%s %d"):format(sources, seed))
   for at, name in ipairs(stages) do
-    local parts = { before, name }
-    for _, section in ipairs(sections_of(config, stages, at)) do
-      parts[#parts + 1] = section .. "=" .. json.encode(config[section])  -- sorts the keys
-    end
-    before = fs.sha256(table.concat(parts, "\n"))
+    before = fs.sha256(table.concat({ before, name, unpack(news_of(config, stages, at)) }, "\n"))
     keys[at] = before
   end
   return keys

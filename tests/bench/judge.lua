@@ -154,6 +154,9 @@ local function judge_all(process, label, bodies, jobs, see)
   sched.map(bodies, function(body)
     local verdict = assert(process:request("evaluate", body))
     see(verdict)
+    if verdict.status == "void" then
+      log.print(("void: %s, %s"):format(verdict.reason or "", verdict.detail or ""))
+    end
     if verdict.status == "ok" then
       judged = judged + 1
       add_walls(walls, verdict)

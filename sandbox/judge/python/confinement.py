@@ -20,7 +20,7 @@ import traceback
 FOLDERS = ("/tmp", "/dev/shm")  # of the jail, writable for everybody in it
 # Threads and processes are counted for all of the jail's children together, and those of one share the cores with the
 # only thread that another one needs.
-MOST_THREADS = 64
+MOST_THREADS = 128
 LIMITS = {resource.RLIMIT_NPROC: MOST_THREADS, resource.RLIMIT_FSIZE: 64 << 20}
 MOST_PROCESSES = 256  # of children that compile
 TASK_FOLDERS = "/tmp/tasks"
