@@ -20,7 +20,7 @@ from rule import PLANTED_STEPS, STEPS, Rule
 from sums import Sums
 from task_file import fresh, seed_all, state_of
 from task_inspection import check_outputs, check_value
-from tolerance import ONE_BIN, FloatMeasure, measure_of
+from tolerance import FAR, ONE_BIN, FloatMeasure, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
 MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
@@ -179,9 +179,12 @@ class Calibration:
             if number and self.slow:
                 break
             exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
+            far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if number == 0 and exact else None
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
                             None if wide is None else wide[place])
+                if far is not None:
+                    measure.add_far(sample.expected[place], exact[place], far[place])
             sequential = self.sequential(sample)
             for place, measure in enumerate(measures if sequential else ()):
                 if isinstance(measure, FloatMeasure):

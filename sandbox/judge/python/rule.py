@@ -23,13 +23,15 @@ def allowed(share, elements):
     return int(math.floor(share * elements))
 
 
-def workable(share, elements):
+def workable(share, elements, rare=0.0):
     """A share with room for chance where it is above 0 at all and the output is not small. It was counted on a few sets, and
     a verdict looks at dozens: three standard deviations of such a count are added, and a few elements, since a tie is no
-    fault."""
-    if share <= 0 or elements < FEWEST_SHARED:
+    fault. `rare`: the share that jumps make of which none was met; a single one may be."""
+    if elements < FEWEST_SHARED:
         return share
-    few = min(TIES, elements // FEWEST_SHARED)
+    few, share = (min(TIES, elements // FEWEST_SHARED), share) if share > 0 else (1, rare)
+    if share <= 0:
+        return 0.0
     return share + 3 * math.sqrt(share / elements) + (few + 1e-4) / elements
 
 
@@ -56,13 +58,13 @@ class Rule:
         self.k = self.steps[0]
         self.q, self.typical, self.by_element = None, None, False
         if self.exact:
-            self.shares, self.caps = [workable(measure.share(), elements)], [cap_of(measure.jumps())]
+            self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share())], [cap_of(measure.jumps())]
             self.shares, self.caps = self.shares * len(self.steps), self.caps * len(self.steps)
             return
         self.q, self.by_element = measure.table(), measure.by_element()
         if steps is STEPS and self.precision == "full" and elements >= ONE_BIN:
             self.typical = measure.typical()
-        self.shares = [workable(measure.share(self.q, k), elements) for k in self.steps]
+        self.shares = [workable(measure.share(self.q, k), elements, measure.rare_share(self.q, k)) for k in self.steps]
         self.caps, cap = [], None
         for k, share in zip(self.steps, self.shares):  # what wide bounds say of jumps holds for tighter ones
             found = cap_of(measure.jumps(self.q, k)) if share > 0 and not measure.endless else None

@@ -32,6 +32,8 @@ MORE_ROOM = 0.005
 SCARCE = 0.005      # more than this share of integers changed by many roundings says nothing of single ties
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
 UNTYPICAL = 0.6      # of the elements that are not zero may be beyond the second table: half are beyond their median
+FAR = 4096           # roundings by which they are moved to see whether it jumps at all, ...
+UNSEEN = 3           # ... where no measured element did: this many of all that were measured may be expected to, at most
 SEPARATE = 64        # an output of at most so many elements has a bound for each of them, ...
 APART = 64           # ... where their errors differ by more than so many times, ...
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
@@ -66,7 +68,7 @@ class FloatMeasure:
         self.computed = torch.float64 if like.dtype == torch.float64 and not narrow else torch.float32
         self.octaves = Octaves.of_values(like.reshape(-1))
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
-        self.wide = self.long = None  # of inputs moved by many roundings; of a plain kernel
+        self.wide = self.long = self.far = None  # of inputs moved by many roundings; of a plain kernel; moved far
         self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
         self.elements, self.zeros, self.seen = 0, 0, 0
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
@@ -118,6 +120,13 @@ class FloatMeasure:
             held = torch.isfinite(far)
             self.endless = self.endless or bool(torch.isinf(far).any())
             self.wide.add(octave[held], far[held])
+
+    def add_far(self, expected, exact, far):
+        where = places(expected, octaves=self.octaves)
+        ours, double, other = (x.reshape(-1)[where].double() for x in (expected, exact, far))
+        held = torch.isfinite(ours) & torch.isfinite(double) & torch.isfinite(other)
+        self.far = self.histogram()
+        self.far.add(self.octaves.rows(ours[held]), (other - double)[held].abs())
 
     def keep_each(self, errors):
         if self.each is not None and errors.numel() == self.each.numel():
@@ -271,17 +280,24 @@ class FloatMeasure:
         share = granted(self.every.beyond(bounds))
         return share if self.wide is None else max(share, min(self.wide.beyond(WIDE * bounds), MOST_SHARE))
 
+    def rare_share(self, table, k):
+        """The share that jumps of a function make where none of the measured elements met one: so rare are they."""
+        if self.by_element() or self.far is None or not self.elements:
+            return 0.0
+        return min(self.far.beyond(FAR * self.limits(table, k)) / FAR, UNSEEN / self.elements)
+
     def jumps(self, table, k):
         """Pairs (distance, count) of what was seen beyond the bounds."""
         bounds = self.limits(table, k)
-        return self.every.errors_beyond(bounds) + ([] if self.wide is None else self.wide.errors_beyond(WIDE * bounds))
+        seen = ((self.every, 1), (self.wide, WIDE)) if self.share(table, k) > 0 else ((self.far, FAR),)
+        return [pair for histogram, times in seen if histogram is not None for pair in histogram.errors_beyond(times * bounds)]
 
 
 class ExactMeasure:
     """Elements of an integer or boolean output that the reference itself leaves undecided."""
 
     def __init__(self):
-        self.elements, self.differ, self.differ_wide, self.distances = 0, 0, 0, {}
+        self.elements, self.differ, self.differ_wide, self.differ_far, self.distances = 0, 0, 0, 0.0, {}
 
     def add(self, expected, exact, moved, wide=None):
         self.elements += expected.numel()
@@ -292,6 +308,12 @@ class ExactMeasure:
         self.differ += int(undecided.sum())
         if wide is not None:
             self.differ_wide += int(self.differing(wide, expected).sum())
+
+    def add_far(self, expected, exact, far):
+        self.differ_far = float((far.to(expected.dtype) != expected).double().mean()) if expected.numel() else 0.0
+
+    def rare_share(self):
+        return min(self.differ_far / FAR, UNSEEN / self.elements) if self.elements else 0.0
 
     def differing(self, other, expected):
         """Where another run decides otherwise; the distances are kept."""
