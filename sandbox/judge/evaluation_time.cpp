@@ -67,6 +67,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   bool clean = true;
   std::optional<Window> wrong;
   std::size_t set = 0;
+  const double cost = plan_.uses_torch() ? service_.cost_.python_s : service_.cost_.plan_s;
   {
     Exclusive alone(*this, subject.pid());
     subject.clock().raise_priority();
@@ -81,7 +82,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
       if (set_at(set).planted) {
         continue;
       }
-      const double seconds = at_least(charged_s(window, service_.cost_.late_s) - service_.cost_.plan_s);
+      const double seconds = at_least(charged_s(window, service_.cost_.late_s) - cost);
       const double own = at_least(own_s(window, seconds, subject_cores(threads_)));
       if (is_unseen(set)) {
         unseen.push_back(undisturbed(window) ? seconds : own);

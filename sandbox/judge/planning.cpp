@@ -22,6 +22,7 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
   const Json body = {{"model_source", request.session.source()},
                      {"model_new_source", request.files.at("model_new.py")},
                      {"signatures", request.built.signatures},
+                     {"rules", request.rules},
                      {"inputs", request.session.layouts().inputs.to_json()},
                      {"state", request.session.layouts().state.to_json()}};
   child->bound_answers(kMostRecorded);
@@ -56,6 +57,31 @@ Result<sandbox::Plan> derive(const PlanRequest& request) {
 }
 
 }  // namespace
+
+Result<int> reference_operators(const Session& session, Zygote& recorder) {
+  Result<Child> child = recorder.spawn();
+  if (!child) {
+    return child.failure();
+  }
+  const Json body = {{"model_source", session.source()},
+                     {"signatures", Json::object()},
+                     {"rules", "mixed"},
+                     {"inputs", session.layouts().inputs.to_json()},
+                     {"state", session.layouts().state.to_json()}};
+  Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kPlanTimeout_s);
+  if (!answer) {
+    return answer.failure();
+  }
+  if (!answer->is_object() || !answer->contains("computing") || !(*answer)["computing"].is_number_integer()) {
+    const bool told = answer->is_object() && answer->contains("error") && (*answer)["error"].is_object();
+    return Failure{
+        "by the rule set mixed no torch operators may stand beside own kernels here, since the reference's cannot be "
+        "counted without data: " +
+            (told ? (*answer)["error"].value("message", "") : "no answer"),
+        "uncounted"};
+  }
+  return (*answer)["computing"].get<int>();
+}
 
 Complaint complaint_of(const Json& error) {
   Complaint result;

@@ -29,6 +29,7 @@ struct PlanRequest {
   const std::map<std::string, std::string>& files;
   const sandbox::Built& built;
   const Session& session;
+  const std::string& rules;  // own or mixed
 };
 
 // Codes: violation/WORD, plan, shape (outputs are not the reference's), limit (they take too much memory), bad_input;
@@ -38,5 +39,9 @@ Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Re
 inline Result<sandbox::Plan> plan_of(const PlanRequest& request, Zygote& recorder) {
   return plan_of(request, [&]() -> Result<Zygote*> { return &recorder; });
 }
+
+// How many torch operators that compute the reference dispatches, counted on meta tensors as a candidate's are, in a
+// process without code of a candidate's. Code `uncounted` where it does not run without data.
+Result<int> reference_operators(const Session& session, Zygote& recorder);
 
 }  // namespace khost::judge

@@ -146,6 +146,9 @@ bool Evaluation::build_extensions() {
       continue;
     }
     program_.libraries.emplace_back(requests[i].first, built->path);
+    for (const auto& [path, text] : requests[i].second.sources) {
+      program_.sources.push_back(text);
+    }
     all += built->hash;
   }
   if (failed) {
@@ -155,7 +158,7 @@ bool Evaluation::build_extensions() {
   built_.hash = sha256_hex(all);
   verdict_.evidence["artefact_hash"] = built_.hash;
   verdict_.evidence["extensions"] = requests.size();
-  return true;
+  return limit_operators();
 }
 
 // Takes a Python process that serves this candidate alone and has imported torch and nothing else.

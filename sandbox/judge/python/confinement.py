@@ -147,6 +147,7 @@ class Confinement:
     def import_all(self):
         """What children need, so that none of them imports beside a stranger's code."""
         from recorder import warm_up
+        import mixed_audit  # noqa: F401
         if self.with_extensions:
             import candidate_record  # noqa: F401
         warm_up()

@@ -101,6 +101,9 @@ def error_of(error):
 
 def answer(request, fds, state, channel):
     kind = request["kind"]
+    if kind == "mixed_subject":
+        from mixed_player import run
+        run(request["subject"], fds, lambda value: send(channel, value))
     on_device = kind in ("baseline_cuda", "candidate_cuda", "profile_cuda") or request.get("device", "cpu") != "cpu"
     regions = [] if on_device else [map_fd(fd) for fd in fds]  # a GPU's memory is no file
     if kind == "load":
