@@ -4,6 +4,7 @@
 
 local args = require "lib.args"
 local beneath = require "lib.beneath"
+local candidate = require "lib.candidate"
 local episode = require "agent.episode"
 local experts = require "policies.experts"
 local formats = require "chat.formats"
@@ -37,6 +38,7 @@ local OPTIONS = pipeline.with_run_options {
     help = "folder of finished solutions: ID/ (workspace) or ID.py (single file)" },
   { name = "--samples", kind = "number", default = 1, help = "trajectories a task; the best counts" },
   { name = "--turns", kind = "number", default = 3, help = "of a trajectory" },
+  { name = "--rules", kind = "text", help = "own, or mixed: torch operators beside own kernels (else judge.rules)" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
 }
 local ABOUT = { name = "recipes/evaluate.lua", summary = "policies or finished solutions over a suite" }
@@ -177,6 +179,9 @@ local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   if #options.policy + #options.solutions == 0 then
     args.misuse("a --policy or --solutions is needed")
+  end
+  if options.rules then
+    options.set[#options.set + 1] = ('judge.rules="%s"'):format(candidate.check_rules(options.rules))
   end
   local this = pipeline.open(options, ABOUT.name)
   this.reward:at_step("evaluate", 0)
