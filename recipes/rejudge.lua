@@ -3,6 +3,7 @@
 -- folder of a run of KernelBench.
 
 local args = require "lib.args"
+local candidate = require "lib.candidate"
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"
 local left_out = require "suites.left_out"
@@ -23,6 +24,7 @@ local OPTIONS = pipeline.with_run_options {
   { name = "--suite", kind = "text", help = "the tasks of a run of KernelBench: a checkout, or any form of a suite" },
   { name = "--level", kind = "list", help = "only solutions of this level; may be repeated" },
   { name = "--limit", kind = "number", help = "only the first solutions" },
+  { name = "--rules", kind = "text", help = "own, or mixed: torch operators beside own kernels (else judge.rules)" },
   { name = "--no-measure", kind = "flag", help = "verify only" },
 }
 local ABOUT = { name = "recipes/rejudge.lua", summary = "published solutions judged again, beside what they claim" }
@@ -62,7 +64,8 @@ local function judge(run, solution, options)
   -- The task is the published one, and the header is khost's own.
   files["model_new.py"] = files["model_new.py"] or files["model.py"]
   files["model.py"], files["utils/khost.h"] = nil, nil
-  local verdict = run.judging:verdict(solution.task, files, { measure = not options.no_measure })
+  local verdict = run.judging:verdict(solution.task, files, { measure = not options.no_measure,
+    rules = options.rules })
   assert(run.store:append("verdicts", { stage = "rejudge", step = 0, task = solution.name, policy = options.path,
     status = verdict.status, judge_stage = verdict.stage, reason = verdict.reason, correct = verdicts.passed(verdict),
     times = verdict.times, speedup = verdict.speedup, faster = verdict.faster, detail = verdict.detail }))
@@ -71,6 +74,9 @@ end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
+  if options.rules then
+    candidate.check_rules(options.rules)
+  end
   local solutions = solutions_of(options)
   local this = pipeline.open(options, ABOUT.name)
   local bar = progress.begin("rejudge", #solutions)

@@ -11,13 +11,16 @@ namespace {
 constexpr std::size_t kMostLaunches = 4096;
 constexpr std::size_t kMostArguments = 64;
 constexpr std::size_t kMostPieces = 1024;
+constexpr std::size_t kMostOperators = 4096;
+constexpr std::size_t kOwnAlignment = 64;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 
-constexpr std::array<std::pair<const char*, Slot>, 5> kSlots{{{"null", Slot::null},
+constexpr std::array<std::pair<const char*, Slot>, 6> kSlots{{{"null", Slot::null},
                                                               {"input", Slot::input},
                                                               {"state", Slot::state},
                                                               {"workspace", Slot::workspace},
-                                                              {"output", Slot::output}}};
+                                                              {"output", Slot::output},
+                                                              {"value", Slot::value}}};
 
 Failure bad(const std::string& what) {
   return {"plan: " + what, "bad_input"};
@@ -60,8 +63,9 @@ Result<std::vector<std::size_t>> sizes_at(const Json& object, const char* key) {
   if (found == object.end()) {
     return result;
   }
-  if (!found->is_array() || found->size() > kMostPieces) {
-    return bad(std::string(key) + " is a list of at most 1024 sizes in bytes");
+  const std::size_t most = std::string_view(key) == "values" ? 4 * kMostOperators : kMostPieces;
+  if (!found->is_array() || found->size() > most) {
+    return bad(std::string(key) + " is a list of at most " + std::to_string(most) + " sizes in bytes");
   }
   for (const Json& element : *found) {
     std::size_t bytes = 0;
@@ -99,7 +103,7 @@ Result<PlanArgument> parse_argument(const Json& json) {
   } else if (role == "r" || role == "w") {
     argument.slot = slot_of(text_at(json, "slot"));
     if (argument.slot == Slot::none) {
-      return bad("a pointer has slot input, state, workspace, output or null");
+      return bad("a pointer has slot input, state, workspace, value, output or null");
     }
     if (argument.slot != Slot::null && (!size_at(json, "index", kMostPieces * 64, argument.index) ||
                                         !size_at(json, "offset", kMostBytes, argument.offset))) {
@@ -155,6 +159,30 @@ Result<std::vector<Storage>> parse_storages(const Json& regions, const char* key
   return result;
 }
 
+// What an operator is given stays as it came: only the Python that plays it reads that.
+Status parse_operators(const Json& json, Plan& plan) {
+  const auto found = json.find("operators");
+  if (found == json.end()) {
+    return ok();
+  }
+  Result<std::vector<std::size_t>> values = sizes_at(json, "values");
+  if (!values) {
+    return values.failure();
+  }
+  if (!found->is_array() || found->size() > kMostOperators) {
+    return bad("operators is a list of at most 4096");
+  }
+  for (const Json& one : *found) {
+    std::size_t before = 0;
+    if (!one.is_object() || text_at(one, "name").empty() || !size_at(one, "before", kMostLaunches, before)) {
+      return bad("a torch operator has a name and the number of launches before it");
+    }
+  }
+  plan.operators = *found;
+  plan.values = *values;
+  return ok();
+}
+
 Json argument_json(const PlanArgument& argument) {
   Json json{{"role", std::string(1, argument.role)}};
   if (argument.role == 's') {
@@ -189,6 +217,9 @@ Result<Plan> Plan::parse(const Json& json) {
     return pieces ? outputs.failure() : pieces.failure();
   }
   plan.workspace = *pieces;
+  if (Status read = parse_operators(json, plan); !read) {
+    return read.failure();
+  }
   Json storages = Json::array();
   for (const Storage& storage : lay_out(*outputs)) {
     storages.push_back({{"bytes", storage.bytes}, {"offset", storage.offset}});
@@ -233,6 +264,8 @@ Json Plan::to_json() const {
   }
   return {{"launches", std::move(list)},
           {"workspace", workspace},
+          {"operators", operators},
+          {"values", values},
           {"outputs", outputs.tree},
           {"output_storages", std::move(output_bytes)},
           {"regions",
@@ -241,24 +274,40 @@ Json Plan::to_json() const {
             {"outputs", storages_json(regions.outputs)}}}};
 }
 
+std::size_t Plan::count_of(Slot slot) const {
+  return slot == Slot::input    ? regions.inputs.size()
+         : slot == Slot::state  ? regions.state.size()
+         : slot == Slot::output ? regions.outputs.size()
+         : slot == Slot::value  ? values.size()
+                                : workspace.size();
+}
+
+std::size_t Plan::bytes_of(Slot slot, std::size_t index) const {
+  const std::vector<Storage>* region = slot == Slot::input    ? &regions.inputs
+                                       : slot == Slot::state  ? &regions.state
+                                       : slot == Slot::output ? &regions.outputs
+                                                              : nullptr;
+  if (index >= count_of(slot)) {
+    return 0;
+  }
+  return region != nullptr ? (*region)[index].bytes : slot == Slot::value ? values[index] : workspace[index];
+}
+
+std::size_t Plan::own_bytes() const {
+  std::size_t bytes = kOwnAlignment;
+  for (const Launch& launch : launches) {
+    for (const PlanArgument& argument : launch.arguments) {
+      if (argument.role == 'w' && argument.slot != Slot::null) {
+        const std::size_t rest = bytes_of(argument.slot, argument.index) - argument.offset;
+        bytes += (rest + kOwnAlignment - 1) / kOwnAlignment * kOwnAlignment;
+      }
+    }
+  }
+  return bytes;
+}
+
 Status Plan::bind(const Signatures& signatures, const Manifest& inputs, const Manifest& state) {
   regions = {inputs.storages, state.storages, outputs.storages};
-  const auto bytes_of = [&](Slot slot, std::size_t index) -> std::size_t {
-    const std::vector<Storage>* region = slot == Slot::input    ? &regions.inputs
-                                         : slot == Slot::state  ? &regions.state
-                                         : slot == Slot::output ? &regions.outputs
-                                                                : nullptr;
-    if (region != nullptr) {
-      return index < region->size() ? (*region)[index].bytes : 0;
-    }
-    return index < workspace.size() ? workspace[index] : 0;
-  };
-  const auto count_of = [&](Slot slot) {
-    return slot == Slot::input    ? regions.inputs.size()
-           : slot == Slot::state  ? regions.state.size()
-           : slot == Slot::output ? regions.outputs.size()
-                                  : workspace.size();
-  };
   for (Launch& launch : launches) {
     const auto found = signatures.find(launch.symbol);
     if (found == signatures.end()) {

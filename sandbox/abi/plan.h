@@ -10,6 +10,10 @@
 //      {"role": "s", "dtype": "l", "value": 1024},
 //      {"role": "W", "index": 0}, {"role": "T"}]}],                W without index: no scratch memory
 //    "workspace": [4096], "outputs": tree, "output_storages": [4096]}
+//
+// By the rule set `mixed` there may be torch operators beside the launches: "operators" (recorder_operators.py), and
+// "values", the bytes of each storage that one of them makes, which a pointer names by the slot "value". What stands in
+// an operator is read by mixed_player.py alone; such a plan is no plan for khost-subject.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +27,7 @@
 
 namespace khost::sandbox {
 
-enum class Slot { none, null, input, state, workspace, output };
+enum class Slot { none, null, input, state, workspace, output, value };
 
 struct PlanArgument {
   char role = 's';
@@ -49,16 +53,26 @@ struct Regions {
 struct Plan {
   std::vector<Launch> launches;
   std::vector<std::size_t> workspace;  // bytes of each piece of scratch memory
+  Json operators = Json::array();      // of torch, in order
+  std::vector<std::size_t> values;     // bytes of each storage that an operator makes
   Manifest outputs;                    // the tree that forward returns, laid out by lay_out()
   Regions regions;
 
   static Result<Plan> parse(const Json& json);
   Json to_json() const;
   bool wants_handles() const;  // whether a launcher is given cuBLAS and cuDNN handles
+  bool uses_torch() const { return !operators.empty(); }
+  // Bytes of a region that holds what each launch writes, behind a header of 64: for each pointer that is written
+  // through, in order, the rest of its storage, rounded up to 64. Of a plan that is bound.
+  std::size_t own_bytes() const;
 
   // Checks every argument against the signatures and every slot against its region. bad_input names the
   // launch.
   Status bind(const Signatures& signatures, const Manifest& inputs, const Manifest& state);
+
+ private:
+  std::size_t count_of(Slot slot) const;
+  std::size_t bytes_of(Slot slot, std::size_t index) const;  // of one storage; 0 where there is none
 };
 
 // The scalar as a launcher's argument of this type; bad_input when it does not fit. "inf", "-inf" and "nan"

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/evaluation/limits.h"
 #include "sandbox/judge/planning.h"
 
 namespace khost::judge {
@@ -21,6 +22,7 @@ Result<Json> Evaluation::run() {
     return Failure{"the request needs files", "bad_input"};
   }
   files_ = candidate_files(request_["files"]);
+  verdict_.rules = *rules_of(request_);  // the service has refused other words
   threads_ = std::max(1, request_.value("threads", 1));
   struct Step {
     const char* name;
@@ -30,7 +32,7 @@ Result<Json> Evaluation::run() {
   for (const Step& step :
        {Step{"task", Stage::task, &Evaluation::open_task}, Step{"build", Stage::build, &Evaluation::build_kernels},
         Step{"plan", Stage::plan, &Evaluation::make_plan}, Step{"verify", Stage::verify, &Evaluation::verify},
-        Step{"time", Stage::time, &Evaluation::time}}) {
+        Step{"audit", Stage::verify, &Evaluation::audit}, Step{"time", Stage::time, &Evaluation::time}}) {
     if (step.run == &Evaluation::time && !wants_times(request_, purpose_, *session_->calibration(), verdict_)) {
       break;
     }
@@ -80,12 +82,18 @@ bool Evaluation::build_kernels() {
 }
 
 bool Evaluation::make_plan() {
-  Result<sandbox::Plan> plan = plan_of({files_, built_, *session_}, [this] { return service_.recorders(); });
+  Result<sandbox::Plan> plan =
+      plan_of({files_, built_, *session_, verdict_.rules}, [this] { return service_.recorders(); });
   if (!plan) {
     verdict_.fail(Stage::plan, blame_plan(plan.failure()));
     return false;
   }
   plan_ = std::move(*plan);
+  if (plan_.uses_torch() && plan_.own_bytes() > kMostOwnBytes) {
+    verdict_.fail(Outcome::build_failed, Stage::plan, Reason::limit,
+                  "the launches beside torch operators write more than 1 GiB");
+    return false;
+  }
   return true;
 }
 

@@ -2,8 +2,9 @@
 // time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
-// evaluation_unseen.cpp: sets that nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks,
-// baselines, the decision. evaluation/: rules that both targets share. feedback.cpp: the figures of an agent's texts.
+// evaluation_mixed.cpp: what the answer is worth without the candidate's own kernels. evaluation_unseen.cpp: sets that
+// nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/:
+// rules that both targets share. feedback.cpp: the figures of an agent's texts.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,7 @@ class Evaluation {
   bool build_kernels();
   bool make_plan();
   bool verify();
+  bool audit();
   bool time();
 
   // evaluation_verify.cpp
@@ -42,6 +44,16 @@ class Evaluation {
   Reason reason_for(Subject& subject, std::size_t set);
   bool stale_weights(Subject& subject, std::size_t set);
   std::unique_ptr<Subject> fresh(Stage stage);
+
+  // evaluation_mixed.cpp
+  Result<std::unique_ptr<Subject>> start(Stage stage);
+  enum class Stand : unsigned char { replay, stale, poison, skip };  // in the place of launches (mixed_audit.py)
+  Window audited(Subject& subject, Stand stand, std::size_t set);
+  bool counts_hold(Subject& subject, int reference);
+  std::string not_replayed(const Subject& subject, const Window& window, std::size_t set) const;
+  bool own_work_matters(Subject& subject);
+  std::size_t another_answer(std::size_t set) const;
+  void tell_share(Subject& subject);
 
   // evaluation_unseen.cpp
   const Set& set_at(std::size_t place) const;
@@ -84,9 +96,13 @@ class Evaluation {
   std::size_t unseen_met_ = 0;
   bool wants_unseen_ = false;  // in the next block
   bool remembered_ = false;    // the last block was faster on sets that may be known
+  bool doubtful_ = false;      // it seemed so, and a window on a new set was disturbed
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;
+  Region own_;                    // by `mixed`: what the launches wrote in the first verified call
+  std::size_t recorded_set_ = 0;  // that call's
+  double quickest_s_ = 0;         // by `mixed`: the shortest window of the calls that were verified behind it
   Tolerances tolerances_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   std::unique_ptr<Subject> subject_;

@@ -1,4 +1,5 @@
 // Calls on sets, and what is wrong with what they returned.
+#include <algorithm>
 #include <numeric>
 
 #include "host/base/sha256.h"
@@ -33,8 +34,7 @@ bool Evaluation::take_batch() {
 
 std::unique_ptr<Subject> Evaluation::fresh(Stage stage) {
   const std::shared_lock turn(service_.running_);
-  Result<std::unique_ptr<Subject>> subject =
-      Subject::start(session_.get(), plan_, built_.path, threads_, service_.limits_);
+  Result<std::unique_ptr<Subject>> subject = start(stage);
   if (!subject) {
     verdict_.fail(stage, blame_host(subject.failure()));
     return nullptr;
@@ -126,6 +126,7 @@ bool Evaluation::verify() {
   if (wants_unseen_ && !add_unseen(order, kUnseenVerified)) {
     return false;
   }
+  recorded_set_ = order.front();
   for (const std::size_t i : order) {
     seeds.push_back(set_at(i).seed);
     subject_->write(*session_, set_at(i));
@@ -136,6 +137,9 @@ bool Evaluation::verify() {
     }
     if (!check(*subject_, window, i, Stage::verify)) {
       return false;
+    }
+    if (i != order.front()) {
+      quickest_s_ = quickest_s_ > 0 ? std::min(quickest_s_, window.seconds) : window.seconds;
     }
   }
   verdict_.evidence["seeds"] = seeds;

@@ -1,6 +1,7 @@
 #include "sandbox/judge/planning.h"
 
 #include "sandbox/abi/derive.h"
+#include "sandbox/jail/output_cut.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
 
@@ -21,17 +22,17 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
   const Json body = {{"model_source", request.session.source()},
                      {"model_new_source", request.files.at("model_new.py")},
                      {"signatures", request.built.signatures},
+                     {"rules", request.rules},
                      {"inputs", request.session.layouts().inputs.to_json()},
                      {"state", request.session.layouts().state.to_json()}};
+  child->bound_answers(kMostRecorded);
   Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kPlanTimeout_s);
   if (!answer) {
     return Failure{answer.failure().message, "plan"};
   }
-  if (answer->contains("error")) {
-    const Json& error = (*answer)["error"];
-    const std::string line =
-        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
-    Failure failure{"model_new.py" + line + ": " + error.value("message", ""), error.value("reason", "error")};
+  if (answer->is_object() && answer->contains("error")) {
+    Complaint complaint = complaint_of((*answer)["error"]);
+    Failure failure{std::move(complaint.message), std::move(complaint.reason)};
     if (is_ours(failure)) {  // the candidate runs there, and does not say what is the machine's fault
       failure.code = "error";
     }
@@ -56,6 +57,46 @@ Result<sandbox::Plan> derive(const PlanRequest& request) {
 }
 
 }  // namespace
+
+Result<int> reference_operators(const Session& session, Zygote& recorder) {
+  Result<Child> child = recorder.spawn();
+  if (!child) {
+    return child.failure();
+  }
+  const Json body = {{"model_source", session.source()},
+                     {"signatures", Json::object()},
+                     {"rules", "mixed"},
+                     {"inputs", session.layouts().inputs.to_json()},
+                     {"state", session.layouts().state.to_json()}};
+  Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kPlanTimeout_s);
+  if (!answer) {
+    return answer.failure();
+  }
+  if (!answer->is_object() || !answer->contains("computing") || !(*answer)["computing"].is_number_integer()) {
+    const bool told = answer->is_object() && answer->contains("error") && (*answer)["error"].is_object();
+    return Failure{
+        "by the rule set mixed no torch operators may stand beside own kernels here, since the reference's cannot be "
+        "counted without data: " +
+            (told ? (*answer)["error"].value("message", "") : "no answer"),
+        "uncounted"};
+  }
+  return (*answer)["computing"].get<int>();
+}
+
+Complaint complaint_of(const Json& error) {
+  Complaint result;
+  const auto text = [&error](const char* key) {
+    const bool there = error.is_object() && error.contains(key) && error[key].is_string();
+    return there ? error[key].get<std::string>() : std::string();
+  };
+  if (std::string reason = text("reason"); !reason.empty()) {
+    result.reason = std::move(reason);
+  }
+  const bool line = error.is_object() && error.contains("line") && error["line"].is_number_integer();
+  result.message = "model_new.py" + (line ? " line " + error["line"].dump() : std::string()) + ": " +
+                   sandbox::words_of_a_stranger(text("message"));
+  return result;
+}
 
 Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder) {
   Result<sandbox::Plan> plan = request.files.count("model_new.py") > 0 ? record(request, recorder) : derive(request);

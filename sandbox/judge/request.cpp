@@ -45,6 +45,17 @@ Result<std::vector<std::string>> opponents_of(const Json& request) {
                  "bad_input"};
 }
 
+Result<std::string> rules_of(const Json& request) {
+  const auto given = request.find("rules");
+  const std::string word = given == request.end() ? "own"
+                           : given->is_string()   ? given->get<std::string>()
+                                                  : given->dump();
+  if (word == "own" || word == "mixed") {
+    return word;
+  }
+  return Failure{"rules = " + word + ": own or mixed expected", "bad_input"};
+}
+
 bool can_judge(const Json& request, const Calibration& task, Verdict& verdict) {
   const std::string name = request.value("tolerance", "calibrated");
   describe(name, task, verdict.evidence);

@@ -31,6 +31,11 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
 // word.
 Result<std::vector<std::string>> opponents_of(const Json& request);
 
+// The rule set that a candidate is judged by, of the request's `rules`: "own" (the default), by which nothing but its
+// own kernels computes, or "mixed", by which torch operators may stand beside them (evaluation_mixed.cpp). Failure:
+// bad_input for another word.
+Result<std::string> rules_of(const Json& request);
+
 // What a verdict's evidence says of the task's bounds (calibrated.h: describe). False, with the reason in the verdict,
 // where it could tell nobody apart by them.
 bool can_judge(const Json& request, const Calibration& task, Verdict& verdict);

@@ -125,6 +125,9 @@ Result<Json> Service::handle(const Json& request) {
   if (const auto opponents = opponents_of(request); judges && !opponents) {
     return opponents.failure();
   }
+  if (const Result<std::string> rules = rules_of(request); judges && !rules) {
+    return rules.failure();
+  }
   if (judges && request.value("target", "cpu") == "cuda") {
     return evaluate_on_gpu(request);
   }

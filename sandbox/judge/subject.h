@@ -18,13 +18,27 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+// How a plan with torch operators is played, by a child of a confined zygote (subject/mixed_player.py).
+struct MixedSubject {
+  Zygote& zygote;
+  std::string library;  // a path; empty: the audit, in which nothing of the candidate's runs (subject/mixed_audit.py)
+  const sandbox::Signatures& signatures;
+  const Region& own;  // sandbox/abi/plan.h: own_bytes
+  int threads = 1;
+  bool lends = false;  // whether the first call writes into `own` what launches wrote
+};
+
 class Subject {
  public:
   // `library` is a path, opened here; a name without a slash is looked up by the dynamic linker inside.
   static Result<std::unique_ptr<Subject>> start(const Session* session, const sandbox::Plan& plan,
                                                 const std::string& library, int threads, const sandbox::Limits& limits);
+  static Result<std::unique_ptr<Subject>> start_mixed(const Session& session, const sandbox::Plan& plan,
+                                                      const MixedSubject& mixed);
+  // What the audit says before its first call: {"computing"}, how many of the plan's operators compute.
+  Result<Json> audit_counts(double timeout_s) { return child_.answer(timeout_s); }
   Clock& clock() { return *clock_; }
-  pid_t pid() const { return jail_->pid(); }
+  pid_t pid() const { return jail_ ? jail_->pid() : child_.pid(); }
   const sandbox::Plan& plan() const { return plan_; }
   // Writes a set and poisons the outputs; the subject must stand.
   void write(const Session& session, const Set& set);
@@ -37,8 +51,9 @@ class Subject {
   sandbox::Plan plan_;
   std::vector<const Set*> met_;
   Region control_, inputs_, state_, outputs_, text_;
-  sandbox::Fd library_;
+  Region library_;
   std::unique_ptr<sandbox::Jail> jail_;
+  Child child_;  // instead of a jail of its own, where it plays torch operators
   std::unique_ptr<Clock> clock_;
 };
 

@@ -143,9 +143,9 @@ def open_extension(name, fd):
     return module
 
 
-def load_module(source, built):
+def load_module(source, built, wrapped=lambda module: module):
     """The candidate's module. `built`: descriptors of shared libraries by the key of their request, the workspace's own
-    under "cuda_extension"."""
+    under "cuda_extension". `wrapped`: what the candidate is given in the place of an extension."""
     opened = {}
 
     def opener(asked):
@@ -154,10 +154,10 @@ def load_module(source, built):
             not_built.append(asked["name"])
             raise Refused("error", f"extension {asked['name']} was asked for in another way than when it was built")
         if key not in opened:
-            opened[key] = open_extension(asked["name"], built[key])
+            opened[key] = wrapped(open_extension(asked["name"], built[key]))
         return opened[key]
 
     replace_loaders(opener)
     if WORKSPACE in built:
-        sys.modules[WORKSPACE] = open_extension(WORKSPACE, built[WORKSPACE])
+        sys.modules[WORKSPACE] = wrapped(open_extension(WORKSPACE, built[WORKSPACE]))
     return run_source(source)

@@ -12,6 +12,7 @@ import struct
 import torch
 
 from candidate import arguments_of, load_module, not_built
+from candidate_mixed import Rules
 from candidate_policy import Refused, Watch, line_of_traceback
 from device_memory import load_library, load_profiler, region
 from manifest import Layout, over_region
@@ -91,15 +92,18 @@ def adopt(model, state):
 def make_step(request, inputs, state):
     if request["empty"]:
         return lambda: torch.cuda._sleep(0)  # one kernel that does nothing, as the empty plan has
-    module = load_module(request["source"], request["built"])
+    rules = Rules(request["most_operators"], request["audits"]) if request["rules"] == "mixed" else None
+    module = load_module(request["source"], request["built"], *([rules.wrapped] if rules else []))
     args, kwargs = arguments_of(request["init"])
     model = module.ModelNew(*args, **kwargs).eval().requires_grad_(False).cuda()
     adopt(model, over_region(request["state"], state))
     values = over_region(request["inputs"], inputs)
     values = values if isinstance(values, (tuple, list, dict)) else [values]
-    watch = Watch()
+    watch = rules.watch if rules else Watch()
 
     def step():
+        if rules:
+            rules.begin()
         with watch, torch.no_grad():
             return model(**values) if isinstance(values, dict) else model(*values)
 

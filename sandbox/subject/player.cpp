@@ -123,6 +123,9 @@ struct Player::State {
     if (argument.slot == Slot::null) {
       return static_cast<void*>(nullptr);
     }
+    if (argument.slot == Slot::value) {
+      return Failure{"a plan with torch operators is no plan for this subject", "bad_input"};
+    }
     if (argument.slot == Slot::workspace) {
       if (argument.index >= workspace.size()) {
         return Failure{"workspace " + std::to_string(argument.index) + " does not exist", "bad_input"};

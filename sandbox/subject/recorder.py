@@ -4,7 +4,9 @@ ModelNew runs here on meta tensors, which have shapes but no data: its forward m
 call the launchers of `cuda_extension`. Everything else that would compute, or look at a value, is refused with its
 line. The judge checks the plan against the compiled signatures afterwards; nothing that this process says is trusted.
 
-    request  {"model_source", "model_new_source", "signatures": {name: "rfwfsl"}, "inputs": manifest, "state": manifest?}
+    request  {"model_source", "model_new_source", "signatures": {name: "rfwfsl"}, "inputs": manifest, "state": manifest?,
+              "rules": "own" or "mixed"}
+             without "model_new_source" the reference itself runs, and the answer is {"computing": number of operators}
     answer   the plan (sandbox/abi/plan.h), or {"error": {"reason", "message", "line"}} with one of the reasons
              violation/torch_compute  a torch operator, or memory read that no launcher wrote
              not_replayable           depends on values: .item(), tolist(), if on a tensor
@@ -30,6 +32,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "judge", "python"))
 
 from manifest import named_key, scalar_node
+from candidate_policy import Refused as NameRefused, check as check_names
+from recorder_operators import Operators, compiles, computes, numbered, resolved_steps
 from recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
 from recorder_layout import state_manifest, tensor_node, tensors_of, values_of
 
@@ -66,9 +70,10 @@ class Memory:
 
 
 class Recorder:
-    def __init__(self, signatures):
+    def __init__(self, signatures, rules="own", counts_only=False):
         self.signatures = signatures
         self.memory = Memory()
+        self.operators = Operators(self, counts_only) if rules == "mixed" else None
         self.launches = []
         self.scratch = []
         self.recording = False
@@ -142,6 +147,7 @@ class Recorder:
         if entry is None or (role == "r" and not entry["written"]):
             self.refuse("violation/torch_compute", f"{place} reads memory that no launcher wrote: only inputs, the "
                                                 "entries of the state dict and what a launcher wrote hold values")
+        entry["used"] = True
         if role == "w":
             if entry["slot"] in ("input", "state"):
                 self.refuse("bad_call", f"{place} would write into an input or a weight")
@@ -155,9 +161,13 @@ class OneDevice(TorchFunctionMode):
     FACTORIES = {torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty,
                  torch.Tensor.new_empty_strided}
 
+    def __init__(self, all_of_them=False):
+        super().__init__()
+        self.all_of_them = all_of_them
+
     def __torch_function__(self, func, kinds, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        if func in self.FACTORIES:
+        if func in self.FACTORIES or self.all_of_them and kwargs.get("device") is not None:
             kwargs["device"] = "meta"
             kwargs.pop("pin_memory", None)
         return func(*args, **kwargs)
@@ -181,6 +191,8 @@ class Watch(TorchDispatchMode):
         if func in VALUE_READS:
             self.recorder.refuse("not_replayable", f"{name} looks at a tensor's value; the plan is the same for all "
                                                    "inputs")
+        if self.recorder.operators is not None:
+            return self.recorder.operators.run(func, args, kwargs)
         self.recorder.refuse("violation/torch_compute", f"torch operator {name} computes; forward may make views, call "
                                                      "torch.empty and call launchers")
 
@@ -239,7 +251,7 @@ def output_tree(recorder, value, outputs):
             recorder.refuse("bad_call", "forward returns an input or a weight as it is; let a launcher copy it")
         if entry is None or not entry["written"]:
             recorder.refuse("violation/torch_compute", "forward returns memory that no launcher wrote")
-        if entry["slot"] == "workspace":
+        if entry["slot"] in ("workspace", "value"):
             entry["slot"], entry["index"] = "output", len(outputs)
             outputs.append(entry["bytes"])
         return tensor_node(value, entry["index"])
@@ -258,7 +270,7 @@ def output_tree(recorder, value, outputs):
 
 def finish(recorder, tree, outputs):
     """Numbers what did not become an output, and replaces entries by slot and index."""
-    workspace = []
+    workspace, values = [], numbered(recorder.operators) if recorder.operators else []
     for entry in recorder.scratch:
         if entry["slot"] == "workspace":
             entry["index"] = len(workspace)
@@ -270,28 +282,45 @@ def finish(recorder, tree, outputs):
             elif isinstance(argument.get("slot"), dict):
                 entry = argument["slot"]
                 argument["slot"], argument["index"] = entry["slot"], entry["index"]
-    return {"launches": recorder.launches, "workspace": workspace, "outputs": tree, "output_storages": outputs}
+    plan = {"launches": recorder.launches, "workspace": workspace, "outputs": tree, "output_storages": outputs}
+    if recorder.operators is not None and recorder.operators.steps:
+        plan.update(operators=resolved_steps(recorder.operators), values=values)
+    return plan
+
+
+def candidate_class(request, recorder):
+    """ModelNew; of a request without a candidate the reference itself."""
+    if "model_new_source" not in request:
+        return None
+    if recorder.operators is not None:
+        check_names(request["model_new_source"])
+        compiles(recorder)
+        sys.modules.pop("model", None)  # the reference is not the candidate's to call
+    candidate = run_source(request["model_new_source"], SOURCE_NAME, guarded=True)
+    if not hasattr(candidate, "ModelNew"):
+        raise Refused("error", "model_new.py defines no class ModelNew")
+    return candidate.ModelNew
 
 
 def plan_of(request, recorder):
-    check_imports(request["model_new_source"])
+    check_imports(request.get("model_new_source", ""))
     sys.modules["cuda_extension"] = extension_module(recorder)
     with torch.no_grad(), torch.device("meta"):
         task = run_source(request["model_source"], "model.py", guarded=False)
         init = task.get_init_inputs() if hasattr(task, "get_init_inputs") else []
         args, kwargs = ([], init) if isinstance(init, dict) else (list(init), {})
         state = request.get("state") or state_manifest(task.Model(*args, **kwargs))
-        candidate = run_source(request["model_new_source"], SOURCE_NAME, guarded=True)
-        if not hasattr(candidate, "ModelNew"):
-            raise Refused("error", "model_new.py defines no class ModelNew")
-        model = candidate.ModelNew(*args, **kwargs).eval()
+        made_of = candidate_class(request, recorder) or task.Model
+        model = made_of(*args, **kwargs).eval()
         adopt_state(model, state, recorder.memory)
         values = values_of(request["inputs"]["tree"], tensors_of(request["inputs"], recorder.memory, "input"))
-        with OneDevice(), Watch(recorder):
+        with OneDevice(recorder.operators is not None), Watch(recorder):
             recorder.recording = True
             result = model(**values) if isinstance(values, dict) else model(
                 *(values if isinstance(values, (tuple, list)) else [values]))
             recorder.recording = False
+        if "model_new_source" not in request:
+            return {"computing": sum(computes(step) for step in recorder.operators.steps)}
         outputs = []
         tree = output_tree(recorder, result, outputs)
     if recorder.first_refusal is not None:
@@ -305,17 +334,18 @@ def looks_at_values(error):
 
 
 def record(request):
-    recorder = Recorder(request["signatures"])
+    recorder = Recorder(request["signatures"], request.get("rules", "own"), "model_new_source" not in request)
     try:
         return plan_of(request, recorder)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too
         error = recorder.first_refusal or caught
-        if isinstance(error, Refused):
+        refused = isinstance(error, (Refused, NameRefused))
+        if refused:
             reason, line = error.reason, error.line
         else:
             reason = "not_replayable" if looks_at_values(error) else "error"
             line = line_of_traceback(error)
-        message = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        message = str(error) if refused else f"{type(error).__name__}: {error}"
         return {"error": {"reason": reason, "message": message[:2000], "line": line}}
 
 

@@ -8,7 +8,6 @@
 local chatml = require "chat.chatml"
 local experts = require "policies.experts"
 local parse = require "agent.parse"
-local token_lists = require "chat.tokens"
 local verdicts = require "judge.verdict"
 
 local files = {}
@@ -58,13 +57,6 @@ function Chat:prompt(task, stream)
     self:message(tokens, message.role, message.text)
   end
   return self:answer_begins(tokens)
-end
-
---- The tokens of an answer as the model would draw them.
----@param text string
----@return integer[]
-function Chat:answer(text)
-  return token_lists.append(self.codec:encode(text), { self.last })
 end
 
 --- A file as an answer carries it.

@@ -38,6 +38,8 @@ local function milliseconds(seconds) return seconds and ("%.3f ms"):format(secon
 local function print_verdict(verdict)
   log.print(("%s  (%s%s)"):format(verdict.status:upper(), verdict.stage,
     verdict.reason ~= "" and ": " .. verdict.reason or ""))
+  log.print(("  rules %s%s"):format(verdict.rules or "own", verdict.own_share
+    and (", %.0f %% of the time in its own kernels"):format(100 * verdict.own_share) or ""))
   if verdict.detail ~= "" then log.print("  " .. verdict.detail:gsub("\n", "\n  ")) end
   if verdict.times.candidate_s then
     log.print(("  candidate  %s"):format(milliseconds(verdict.times.candidate_s)))

@@ -11,6 +11,7 @@ local serve = require "khost.serve"
 local OPTIONS = {
   { name = "--root", kind = "list", help = "folder in which workspaces and tasks lie (else where it was started)" },
   { name = "--target", kind = "text", help = "cpu or cuda (else machine.target of khost.toml)" },
+  { name = "--rules", kind = "text", help = "own or mixed (else judge.rules of khost.toml)" },
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
 local ABOUT = { name = "mcp", summary = "the judge as tools of coding agents (Model Context Protocol)", notes = [[
@@ -37,10 +38,11 @@ local function run(list)
   local settings = config.plain(loaded)
   local target = options.target or settings.machine.target
   candidate.check_target(target)
+  local rules = candidate.check_rules(options.rules or settings.judge.rules)
   local roots, opened = roots_of(options.root), nil
   local server = mcp.new { name = "khost", version = serve.version, instructions = INSTRUCTIONS,
     tools = mcp_tools.new { roots = roots, target = target, judge = function()
-      opened = opened or assert(client.open(settings, { target = target }))
+      opened = opened or assert(client.open(settings, { target = target, rules = rules }))
       return opened
     end } }
   local lines, message = serve.lines()

@@ -7,6 +7,7 @@ local clients = require "serve.clients"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
+local machines = require "serve.machines"
 local log = require "khost.log"
 local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
@@ -26,12 +27,17 @@ local OPTIONS = {
   { name = "--name", kind = "list", help = "a name that a Host header may have beside those of loopback" },
   { name = "--reward", kind = "text", default = "milestone", help = "scheme of requests that name none" },
   { name = "--target", kind = "text", help = "cpu or cuda (else machine.target of khost.toml)" },
+  { name = "--rules", kind = "text", help = "of requests that name none: own or mixed (else judge.rules)" },
   { name = "--jobs", kind = "number", help = "verdicts at once (else judge.jobs; 0: as many as cores)" },
   { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
   { name = "--episodes", kind = "number", default = 256, help = "open at once; more are answered 429" },
   { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
   { name = "--peer-connections", kind = "number", help = "of one address; half of all, on loopback all, when absent" },
   { name = "--drain", kind = "number", default = 60, help = "seconds for what is in work after SIGTERM or Ctrl-C" },
+  { name = "--front", kind = "text", help = "ADDRESS:PORT where judges of other machines register; none runs here" },
+  { name = "--judge", kind = "text", help = "URL of a --front: work for it, and listen to nobody" },
+  { name = "--node-token", kind = "text", help = "file with the token between front and judges (chmod 600)" },
+  { name = "--lease", kind = "number", default = 10, help = "seconds until a front takes a silent judge for lost" },
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
 local ABOUT = { name = "serve", summary = "verdicts and rewards over HTTP, for any trainer or agent", notes = [[
@@ -94,12 +100,16 @@ local function app_of(options, settings)
   if not loaded then args.misuse("--suite " .. message) end
   local rewards, problem = schemes.open(options.reward)
   if not rewards then args.misuse("--reward " .. problem) end
-  local judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target })
+  local judge, why = machines.judge(options, settings)
+  if not judge then
+    judge, why = client.open(settings, { jobs = options.jobs, target = settings.machine.target,
+      rules = candidate.check_rules(options.rules or settings.judge.rules) })
+  end
   if not judge then args.misuse(why) end
   -- A service goes by its own address too.
   local names = { url_host(options.address) }
   for _, name in ipairs(options.name) do names[#names + 1] = name end
-  local slots = options.jobs or settings.judge.jobs
+  local slots = options.jobs or options.front and machines.SLOTS or settings.judge.jobs
   if slots == 0 then slots = require("khost.machine").facts().cores or 1 end
   return app.new { judge = judge, clients = clients_of(options), tasks = loaded, schemes = rewards,
     target = settings.machine.target, hosts = gate.hosts(names), slots = math.max(1, slots),
@@ -110,7 +120,8 @@ local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local settings = settings_of(options)
   clients_of(options)  -- misuse is told before anything starts
-  if not need_jails() then return 2 end
+  if options.judge then return machines.work(options, settings, need_jails) end
+  if not options.front and not need_jails() then return 2 end
   local service, judge = app_of(options, settings)
   local listener, message = serve.listen { address = options.address, port = options.port,
     connections = options.connections, peer_connections = options.peer_connections
@@ -126,10 +137,12 @@ local function run(list)
     service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
       or "no tokens, loopback alone"))
   local accepting = sched.spawn(service.serve, service, listener)
+  local registered = machines.listen(options, judge)
   serve.interrupted()
   log.print(("draining: %d requests in work, at most %d s"):format(service.in_work, options.drain))
   local whole = service:drain(options.drain)
   accepting:wait()
+  registered()
   judge:close()
   if episodes then
     episodes.store:finish "done"

@@ -9,9 +9,9 @@ local verdicts = require "judge.verdict"
 
 local results = {}
 
-local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "candidate_s", "eager_s",
-  "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens", "cost", "turns",
-  "seconds", "detail" }
+local COLUMNS = { "task", "level", "sample", "status", "stage", "reason", "correct", "rules", "own_share",
+  "candidate_s", "eager_s", "compile_s", "speedup_eager", "speedup_compile", "faster_eager", "faster_compile", "tokens",
+  "cost", "turns", "seconds", "detail" }
 
 local function faster_of(verdict)
   local out = {}
@@ -32,7 +32,8 @@ function results.of(task, sample, verdict, effort)
   return { task = task.id, level = task.level, sample = sample, status = verdict.status, stage = verdict.stage,
     reason = verdict.reason, detail = verdict.detail, correct = verdicts.passed(verdict), times = verdict.times or {},
     speedup = verdict.speedup or {}, faster = faster_of(verdict), speed = verdict.speed, tokens = effort.tokens,
-    cost = effort.cost, turns = effort.turns, seconds = effort.seconds }
+    cost = effort.cost, turns = effort.turns, seconds = effort.seconds, rules = verdict.rules or "own",
+    own_share = verdict.own_share }
 end
 
 --- Of several samples of a task the best, by judge.best.
@@ -72,7 +73,8 @@ function results.csv(list)
   local records = {}
   for index, r in ipairs(list) do
     records[index] = { task = r.task, level = r.level, sample = r.sample, status = r.status, stage = r.stage,
-      reason = r.reason, correct = r.correct, candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
+      reason = r.reason, correct = r.correct, rules = r.rules, own_share = r.own_share,
+      candidate_s = r.times.candidate_s, eager_s = r.times.eager_s,
       compile_s = r.times.compile_s, speedup_eager = r.speedup.eager, speedup_compile = r.speedup.compile,
       faster_eager = r.faster.eager, faster_compile = r.faster.compile, tokens = r.tokens, cost = r.cost,
       turns = r.turns,
@@ -115,8 +117,38 @@ local function effort_of(list)
   return sum
 end
 
+results.SPLIT = 0.1  -- of the time in own kernels: with less, it is torch's operators that were timed
+
+local function rules_of(policies)
+  for _, policy in ipairs(policies) do
+    if policy.results[1] then
+      return policy.results[1].rules or "own"
+    end
+  end
+  return "own"
+end
+
+-- By the rule set `mixed`: those that are right, split by their own kernels' share of the time.
+local function by_share(policies)
+  local rows = {}
+  for _, policy in ipairs(policies) do
+    local parts = { { "10 % or more", {} }, { "less than 10 %", {} }, { "not measured", {} } }
+    for _, r in ipairs((results.counted(results.best(policy.results)))) do
+      local place = not r.own_share and 3 or r.own_share >= results.SPLIT and 1 or 2
+      parts[place][2][#parts[place][2] + 1] = r.correct and r or nil
+    end
+    for _, part in ipairs(parts) do
+      local _, all = metrics.by_level(part[2])
+      rows[#rows + 1] = { policy.name, part[1], tostring(#part[2]), #part[2] > 0 and times(all.speedup.eager) or "-",
+        #part[2] > 0 and times(all.speedup.compile) or "-" }
+    end
+  end
+  return { title = "Right, by the share of the time in own kernels (rules mixed)",
+    columns = { "policy", "share", "tasks", "x eager", "x compile" }, rows = rows }
+end
+
 --- Tables for policies: {name, results (all samples)}. Figures are of the best sample of each task, intervals over
---- tasks at 95 %.
+--- tasks at 95 %. By the rule set `mixed` there is one more, split at results.SPLIT.
 ---@param policies {name: string, results: Result[]}[]
 ---@return {title: string, columns: string[], rows: string[][]}[]
 function results.tables(policies)
@@ -151,11 +183,13 @@ function results.tables(policies)
   for index, p in ipairs(metrics.THRESHOLDS) do
     thresholds[index + 2] = ("fast_%g"):format(p)
   end
-  return { { title = "Table 1 (95 % intervals over tasks)", columns = { "subset", "policy", "tasks", "pass",
-      "faster than eager", "faster than compile", "x eager", "x compile" }, rows = main },
-    { title = "fast_p: correct and more than p times as fast", columns = thresholds, rows = fast },
+  local rules = rules_of(policies)
+  return { { title = ("Table 1 (95 %% intervals over tasks, rules %s)"):format(rules), columns = { "subset", "policy",
+      "tasks", "pass", "faster than eager", "faster than compile", "x eager", "x compile" }, rows = main },
+    { title = ("fast_p: correct and more than p times as fast (rules %s)"):format(rules), columns = thresholds,
+      rows = fast },
     { title = "Effort", columns = { "policy", "tokens a task", "cost a task", "seconds a task", "tasks not counted" },
-      rows = effort } }
+      rows = effort }, rules == "mixed" and by_share(policies) or nil }
 end
 
 --- Everything as one JSON text.

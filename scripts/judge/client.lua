@@ -1,5 +1,5 @@
 -- The only way from Lua to a judge. A client is one judge process opened with the merged configuration (khost.toml, the
--- preset, --set): jobs and limits of the process; target, tolerance and threads of every request that names none. In
+-- preset, --set): jobs and limits of the process; target, tolerance, rules and threads of requests that name none. In
 -- training it judges each distinct candidate of a task once.
 
 local checking = require "suites.checking"
@@ -25,6 +25,7 @@ local JUDGED = { evaluate = true, verify = true, profile = true }
 ---@field jobs? integer         requests worked on at once; 0: as many as there are cores
 ---@field target? "cpu"|"cuda"
 ---@field tolerance? string     "calibrated", "paper" or "strict"
+---@field rules? "own"|"mixed"
 ---@field threads? integer      of a candidate and its baselines
 
 --- How many requests a judge works on at once, as a number of workers.
@@ -58,13 +59,14 @@ function client.open(settings, options)
     return nil, message, code
   end
   return client.over(process, { target = options.target or given.machine.target,
-    tolerance = options.tolerance or given.judge.tolerance, threads = options.threads or given.judge.threads },
+    tolerance = options.tolerance or given.judge.tolerance, rules = options.rules or given.judge.rules,
+    threads = options.threads or given.judge.threads },
     function() return start(1) end)
 end
 
 --- A client over what answers like a judge process: `request(self, kind, body)` and `close(self)`.
 ---@param process table
----@param options {target?: string, tolerance?: string, threads?: integer}
+---@param options {target?: string, tolerance?: string, rules?: string, threads?: integer}
 ---@param another? fun(): table|nil   a process of its own for a candidate beside which judges were lost
 ---@return table
 function client.over(process, options, another)
@@ -72,8 +74,8 @@ function client.over(process, options, another)
     reused = 0, seconds = 0, walls = {} }, Client)
 end
 
---- One request as `khost.Judge:request` takes it. Target, tolerance and threads of the client complete a request that
---- judges a candidate.
+--- One request as `khost.Judge:request` takes it. Target, tolerance, rules and threads of the client complete a request
+--- that judges a candidate.
 ---@async
 ---@param kind string
 ---@param body table
@@ -144,10 +146,10 @@ local function ask_alone(self, body)
   return verdict or verdicts.blank("void", "task", "judge_lost", message)
 end
 
-local function ask(self, task, files, measure)
+local function ask(self, task, files, measure, rules)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
   local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
-    measure = measure }
+    measure = measure, rules = rules }
   local lost = 0
   for attempt = 1, TRIES do
     local verdict, message, code = self:request("evaluate", body)
@@ -168,17 +170,19 @@ end
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
----@param options {measure: boolean, reuse?: boolean}
+---@param options {measure: boolean, reuse?: boolean, rules?: "own"|"mixed"}   rules: instead of the client's
 ---@return table
 function Client:verdict(task, files, options)
   if not files or not next(files) then
     return client.nothing()
   end
   local artefact = client.artefact(files)
-  local key = ("%s %s %s"):format(task.id, artefact, tostring(options.measure))
+  local rules = options.rules or self.options.rules or "own"
+  local key = ("%s %s %s %s"):format(task.id, artefact, tostring(options.measure), rules)
+  local key_of_failures = ("%s %s %s"):format(task.id, artefact, rules)
   if options.reuse then
     -- What failed without a clock fails with one.
-    local known = self.known[key] or self.failed[task.id .. artefact]
+    local known = self.known[key] or self.failed[key_of_failures]
     while known == "asked" do
       sched.sleep(0.01)
       known = self.known[key]
@@ -195,18 +199,19 @@ function Client:verdict(task, files, options)
     self.known[key] = "asked"
   end
   local begin = sched.now()
-  local ok, verdict = pcall(ask, self, task, files, options.measure)
+  local ok, verdict = pcall(ask, self, task, files, options.measure, options.rules)
   if not ok then
     self.known[key] = nil
     error(verdict, 0)
   end
   self.asked, self.seconds = self.asked + 1, self.seconds + sched.now() - begin
   verdict.evidence.artefact_hash = verdict.evidence.artefact_hash or artefact
+  verdict.rules = verdict.rules or rules
   if options.reuse then
     local fault_of_ours = verdicts.is_void(verdict)
     self.known[key] = not fault_of_ours and verdict or nil
     if not verdicts.passed(verdict) and not fault_of_ours then
-      self.failed[task.id .. artefact] = verdict
+      self.failed[key_of_failures] = verdict
     end
   end
   return verdict

@@ -23,6 +23,7 @@ function candidate.options(target, targets, more)
     { name = "--workspace", kind = "text", required = true, help = "folder with kernels/ and perhaps model_new.py" },
     { name = "--target", kind = "text", default = target, help = targets },
     { name = "--tolerance", kind = "text", help = "calibrated, strict or paper (else judge.tolerance of khost.toml)" },
+    { name = "--rules", kind = "text", help = "own, or mixed: torch operators beside own kernels (else judge.rules)" },
     { name = "--threads", kind = "number", help = "threads of the kernel and its baselines (else judge.threads)" },
   }
   for _, option in ipairs(more) do
@@ -89,6 +90,15 @@ function candidate.files(folder, target)
   return files
 end
 
+local RULES = { own = true, mixed = true }
+
+--- Ends the program unless it is a rule set.
+---@param rules string
+---@return string
+function candidate.check_rules(rules)
+  return RULES[rules] and rules or args.misuse(("--rules %s: own or mixed expected"):format(rules))
+end
+
 local TOLERANCES = { calibrated = true, strict = true, paper = true }
 
 --- Reads what the options name and opens a judge for it. Ends the program on misuse.
@@ -106,7 +116,7 @@ function candidate.open(options)
   local body = { task = { source = candidate.task(options.task), name = options.task },
     files = candidate.files(options.workspace, options.target) }
   local judge, unavailable = client.open(settings, { jobs = 1, target = options.target, tolerance = tolerance,
-    threads = options.threads })
+    rules = candidate.check_rules(options.rules or settings.judge.rules), threads = options.threads })
   return judge or args.misuse(unavailable), body
 end
 

@@ -40,7 +40,7 @@ local Judge = {}
 function judge.open(options) end
 
 --- Waits for the answer. Kinds:
---- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, threads?, against?,
+--- "evaluate" { task = { source, compile_cache? }, files = { [path] = text }, measure?, tolerance?, rules?, threads?, against?,
 --- target? } gives a Verdict.
 ---   target = "cuda" runs on the NVIDIA GPU instead of the CPU (default "cpu"; also for verify and profile).
 ---   against: what the time is compared with: "both" (eager and compile, the default), "eager" or "compile" alone, or on

@@ -6,8 +6,8 @@ local verdicts = require "judge.verdict"
 
 local answers = {}
 
-local VISIBLE = { "status", "stage", "reason", "correct", "speed", "speed_reason", "times", "speedup", "faster",
-  "slack_s" }
+local VISIBLE = { "status", "stage", "reason", "correct", "rules", "own_share", "speed", "speed_reason",
+  "times", "speedup", "faster", "slack_s" }
 -- Stages before anything secret is drawn: what they say is of the candidate's own text, or of the task's.
 local OPEN_STAGES = { task = true, build = true, plan = true }
 

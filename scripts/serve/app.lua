@@ -128,7 +128,8 @@ function App:verdict(exchange, head, query)
   local verdict, message, code, seconds = asked.verdict, nil, nil, nil
   if not verdict then
     verdict, message, code, seconds = self.turns:run(who, exchange, function(billed)
-      return billed(self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure }))
+      return billed(self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure,
+        rules = asked.rules }))
     end)
   end
   if not verdict then

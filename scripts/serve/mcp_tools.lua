@@ -97,6 +97,8 @@ end
 local function summary(verdict)
   local lines = { ("%s (%s%s)"):format(verdict.status:upper(), verdict.stage,
     verdict.reason ~= "" and ": " .. verdict.reason or "") }
+  lines[#lines + 1] = ("rules %s%s"):format(verdict.rules or "own", verdict.own_share
+    and (", %.0f %% of the time in its own kernels"):format(100 * verdict.own_share) or "")
   if verdict.detail and verdict.detail ~= "" then
     lines[#lines + 1] = verdict.detail
   end
@@ -116,7 +118,11 @@ function Tools:evaluate(arguments)
   if not asked then
     return nil, message
   end
-  local verdict = self.judge():verdict(asked.task, asked.files, { measure = arguments.measure ~= false })
+  if arguments.rules ~= nil and arguments.rules ~= "own" and arguments.rules ~= "mixed" then
+    return nil, "rules: own or mixed expected"
+  end
+  local verdict = self.judge():verdict(asked.task, asked.files, { measure = arguments.measure ~= false,
+    rules = arguments.rules })
   local seen = answers.verdict(verdict, {})
   return answer(self, asked.folder, "evaluate", summary(seen), seen)
 end
@@ -216,7 +222,9 @@ local DEFINITIONS = {
       { "workspace", "name", "values" }) },
   { "evaluate", "The verdict that counts: builds, verifies on secret inputs and times against eager and torch.compile.",
     schema({ workspace = WORKSPACE, task = TASK,
-      measure = { type = "boolean", description = "false: without times" } }, { "workspace" }) },
+      measure = { type = "boolean", description = "false: without times" },
+      rules = { type = "string", enum = { "own", "mixed" }, description = "mixed: torch operators may stand beside "
+        .. "own kernels; the service's when absent" } }, { "workspace" }) },
   { "task_info", "Shapes, types, bytes and FLOP of a task, and its time in eager PyTorch.",
     schema({ task = { type = "string", description = "the task's Python file" } }, { "task" }) },
   { "doctor", "What this machine offers for building and judging kernels, and what it lacks.", schema({}, {}) },

@@ -3,7 +3,7 @@
 -- POST /v1/verdict:
 --   {"task": HASH or id of a loaded suite, or {"source": TEXT, "name"?: TEXT},
 --    "files": {PATH: TEXT, …}  or  "answer": TEXT with files in fenced blocks,
---    "scheme"?: NAME, "measure"?: true}
+--    "scheme"?: NAME, "measure"?: true, "rules"?: "own" or "mixed"}
 --
 -- Trainers that post {"prompt", "response", "label"} are understood too: the label is the task, the response the
 -- answer.
@@ -24,7 +24,7 @@ request.MOST_BYTES = 8 * 2 ^ 20   -- of a body
 local MOST_FILES, MOST_NAME = 64, 200
 
 local FIELDS = {
-  verdict = { "task", "files", "answer", "scheme", "measure", "prompt", "response", "label" },
+  verdict = { "task", "files", "answer", "scheme", "measure", "rules", "prompt", "response", "label" },
   feedback = { "kind", "task", "files", "name", "values" },
 }
 local KINDS = { verify = true, profile = true, tune = true }
@@ -122,6 +122,8 @@ function request.wrong_choices(body)
     return "scheme: the name of a reward scheme expected"
   elseif body.measure ~= nil and type(body.measure) ~= "boolean" then
     return "measure: true or false expected"
+  elseif body.rules ~= nil and body.rules ~= "own" and body.rules ~= "mixed" then
+    return "rules: own or mixed expected"
   end
 end
 
@@ -158,6 +160,7 @@ end
 ---@field verdict? table     where nothing was handed in: the verdict that needs no judge
 ---@field scheme? string
 ---@field measure boolean
+---@field rules? "own"|"mixed"
 
 --- Reads the body of POST /v1/verdict.
 ---@param text string
@@ -182,7 +185,7 @@ function request.verdict(text, options)
     return nil, problem, "bad_input"
   end
   return { task = task, files = candidate.files, verdict = candidate.verdict, scheme = body.scheme,
-    measure = body.measure ~= false }
+    measure = body.measure ~= false, rules = body.rules }
 end
 
 --- Reads the body of POST /v1/feedback.

@@ -107,10 +107,29 @@ function rejudged.record(solution, verdict)
   return { task = solution.name, level = solution.level, sample = solution.sample, claimed = solution.claimed,
     measured = { status = verdict.status, stage = verdict.stage, reason = verdict.reason, detail = verdict.detail,
       correct = verdicts.passed(verdict), times = verdict.times, speedup = verdict.speedup, speed = verdict.speed },
-    difference = class, why = reason }
+    difference = class, why = reason, rules = verdict.rules or "own", own_share = verdict.own_share }
 end
 
---- Two tables: the solutions, and how many there are of each kind.
+local SPLIT = 0.1  -- of the time in own kernels: with less, torch's operators are what was timed
+
+-- Rows of those that are right by their own kernels' share, where the rule set allows torch's operators.
+local function shares(list)
+  local rows, rules = { { ("own kernels take %.0f %% of the time or more"):format(100 * SPLIT), 0 },
+    { ("own kernels take less than %.0f %%"):format(100 * SPLIT), 0 }, { "the share was not measured", 0 } }, "own"
+  for _, one in ipairs(list) do
+    rules = one.rules or rules
+    if one.measured.correct then
+      local row = not one.own_share and 3 or one.own_share >= SPLIT and 1 or 2
+      rows[row][2] = rows[row][2] + 1
+    end
+  end
+  for _, row in ipairs(rows) do row[2] = tostring(row[2]) end
+  return rules, rules == "mixed" and { title = "right by the rule set mixed", columns = { "share", "count" },
+    rows = rows } or nil
+end
+
+--- Two tables: the solutions, and how many there are of each kind; by the rule set `mixed` a third splits those that
+--- are right by their own kernels' share of the time.
 ---@param list table[]   records
 ---@return {title: string, columns: string[], rows: string[][]}[]
 function rejudged.tables(list)
@@ -127,9 +146,10 @@ function rejudged.tables(list)
     kinds[#kinds + 1] = counts[class[1]] and { class[2], tostring(counts[class[1]]) } or nil
   end
   kinds[#kinds + 1] = { "all", tostring(#list) }
-  return { { title = "claimed and measured", columns = { "task", "claimed", "of eager", "of compile", "measured",
-    "of eager", "of compile", "why" }, rows = rows },
-    { title = "differences", columns = { "outcome", "count" }, rows = kinds } }
+  local rules, split = shares(list)
+  return { { title = ("claimed and measured (rules %s)"):format(rules), columns = { "task", "claimed",
+    "of eager", "of compile", "measured", "of eager", "of compile", "why" }, rows = rows },
+    { title = ("differences (rules %s)"):format(rules), columns = { "outcome", "count" }, rows = kinds }, split }
 end
 
 --- Records as JSON lines.

@@ -68,7 +68,8 @@ def resident_mb(pid):
 
 
 class Service:
-    def __init__(self, khost, folder, tokens):
+    def __init__(self, khost, folder, tokens, more=()):
+        """`more`: words of the command beside its own."""
         suite = folder / "suite"
         suite.mkdir()
         root = pathlib.Path(os.environ["KHOST_ROOT"])
@@ -83,18 +84,18 @@ class Service:
         self.log = open(folder / "log", "w+")
         self.process = subprocess.Popen(
             [khost, "serve", "--port", "0", "--suite", str(suite), "--tokens", str(path), "--target", "cpu",
-             "--waiting", "512"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+             "--waiting", "512", *more], stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         if not found:
             self.log.seek(0)
             sys.exit(f"the service did not start: {line}{self.log.read()}")
-        self.port = int(found[1])
+        self.port, self.said = int(found[1]), [line]
         threading.Thread(target=self.drain_output, daemon=True).start()
 
     def drain_output(self):
-        for _ in self.process.stdout:
-            pass
+        for line in self.process.stdout:
+            self.said.append(line)
 
     def count(self, token):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)

@@ -58,6 +58,18 @@ function spec.a_request_takes_target_tolerance_and_threads_from_the_client()
   t.expect(asked[4].body, { task = { source = "s" } })
 end
 
+function spec.the_rule_set_reaches_the_judge_and_an_answer_by_one_is_none_by_the_other()
+  local process, asked = recorder()
+  local one = client.over(process, { rules = "mixed" })
+  local files = { ["kernels/k.cpp"] = "x" }
+  for _, rules in ipairs { false, "mixed", "own", "own" } do
+    one:verdict({ id = "t", source = "s" }, files, { measure = false, reuse = true, rules = rules or nil })
+  end
+  t.expect({ #asked, asked[1].body.rules, asked[2].body.rules }, { 2, "mixed", "own" })
+  t.expect(settings({}).judge.rules, "own")
+  t.expect(settings({ "judge.rules=mixed" }).judge.rules, "mixed")
+end
+
 -- A process that is lost `times` times, and then answers.
 local function lost(times)
   local count = 0

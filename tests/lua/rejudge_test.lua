@@ -130,6 +130,21 @@ function spec.each_difference_has_a_class_and_a_reason()
   end
 end
 
+function spec.tables_name_the_rule_set_and_split_those_that_are_right_at_ten_percent()
+  local function record(status, rules, share)
+    return rejudged.record({ name = "x", sample = 0, claimed = { correct = true } },
+      { status = status, stage = "verify", reason = "", detail = "", rules = rules, own_share = share })
+  end
+  local own = rejudged.tables { record("ok", "own") }
+  t.expect({ #own, own[1].title, own[2].title },
+    { 2, "claimed and measured (rules own)", "differences (rules own)" })
+  local mixed = rejudged.tables { record("ok", "mixed", 0.1), record("ok", "mixed", 0.0999), record("ok", "mixed"),
+    record("violation", "mixed") }
+  t.expect({ mixed[1].title, mixed[3].title }, { "claimed and measured (rules mixed)", "right by the rule set mixed" })
+  t.expect(mixed[3].rows, { { "own kernels take 10 % of the time or more", "1" },
+    { "own kernels take less than 10 %", "1" }, { "the share was not measured", "1" } })
+end
+
 function spec.a_file_of_cuda_l1_s_form_is_judged_again_on_this_machine()
   if not fs.env "KHOST_PYTHON" then return end
   fs.remove_tree(ROOT)

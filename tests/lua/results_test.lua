@@ -32,6 +32,24 @@ return {
     harness.expect({ #counted, left_out }, { 1, 2 })
   end,
 
+  tables_name_the_rule_set_and_split_at_ten_percent_by_mixed = function()
+    local function shared(id, share)
+      return of(id, 1, verdict(true, 1, 4, { rules = "mixed", own_share = share }))
+    end
+    local own = results.tables { { name = "p", results = { of("a", 1, verdict(true, 1, 4)) } } }
+    harness.is_true(own[1].title:find("rules own", 1, true), own[1].title)
+    harness.expect(#own, 3)
+    local mixed = results.tables { { name = "p", results = { shared("a", 0.1), shared("b", 0.9), shared("c", 0.09),
+      shared("d", nil), of("e", 1, verdict(false, nil, nil, { rules = "mixed" })) } } }
+    harness.is_true(mixed[1].title:find("rules mixed", 1, true), mixed[1].title)
+    local counts = {}
+    for index, row in ipairs(mixed[4].rows) do
+      counts[index] = row[2] .. ": " .. row[3]
+    end
+    harness.expect(counts, { "10 % or more: 2", "less than 10 %: 1", "not measured: 1" })
+    harness.is_true(results.csv(mixed and { shared("a", 0.25) }):find("mixed,0.25", 1, true))
+  end,
+
   table_1_has_a_row_for_each_level_and_the_whole = function()
     local list = results.tables { { name = "p",
       results = { of("a", 1, verdict(true, 1, 4), 1, { tokens = 10, seconds = 2 }),
@@ -61,7 +79,7 @@ return {
   files_hold_absolute_times_and_failures = function()
     local list = { of("a", 1, verdict(true, 0.5, 1)), of("b", nil, verdict(false)) }
     local text = results.csv(list)
-    harness.is_true(text:find("\na,1,1,ok,verify,,true,0.5,1,1,2,2,true,,,,,,d\n", 1, true), text)
+    harness.is_true(text:find("\na,1,1,ok,verify,,true,own,,0.5,1,1,2,2,true,,,,,,d\n", 1, true), text)
     harness.is_true(text:find("\nb,,1,wrong,verify,mismatch,false,", 1, true), text)
     local read = json.decode(results.json({ { name = "p", results = list } }, { processor = "x", target = "cpu" }))
     harness.expect(read.policies[1].overall.pass.value, 0.5)

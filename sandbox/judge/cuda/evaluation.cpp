@@ -32,6 +32,7 @@ Result<Json> Evaluation::run() {
     return Failure{"the request needs files", "bad_input"};
   }
   files_ = candidate_files(request_["files"]);
+  verdict_.rules = *rules_of(request_);  // the service has refused other words
   Result<Lease> lease = Lease::open(gpu_.lease_path_);
   if (!lease) {
     verdict_.fail(Outcome::void_, Stage::task, Reason::lease, lease.failure().message);
@@ -221,7 +222,8 @@ bool Evaluation::make_plan() {
     return take_python();
   }
   const auto recorder = [this] { return gpu_.service_.device_recorders(); };
-  Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session}, recorder);
+  static const std::string kOwn = "own";  // a plan with torch operators is for the CPU; here a candidate in Python runs
+  Result<sandbox::Plan> plan = plan_of({files_, built_, *task_->session, kOwn}, recorder);
   if (!plan) {
     verdict_.fail(Stage::plan, blame_plan(plan.failure()));
     return false;

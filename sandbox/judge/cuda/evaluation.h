@@ -1,6 +1,7 @@
 // One evaluation on the GPU from files to verdict; single use, one thread.
 //   evaluation.cpp            the table of steps, and which locks each step holds
 //   evaluation_python.cpp     extensions and processes of a candidate in Python
+//   evaluation_mixed.cpp      the rule set `mixed`
 //   evaluation_verify.cpp     sets, processes started in advance, checked calls
 //   evaluation_baselines.cpp  baseline processes and their timing
 //   evaluation_time.cpp       the candidate's timed calls, and the decision against the baselines
@@ -106,6 +107,10 @@ class Evaluation {
   std::unique_ptr<Candidate> fresh(Stage stage);  // a subject started in advance, or a new one
   bool choose_subject();
   bool build_extensions();
+  bool limit_operators();
+  bool audit();
+  Result<bool> right_without_own_work(Candidate& subject, std::size_t set);
+  void tell_share();
   bool take_python();
   Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();

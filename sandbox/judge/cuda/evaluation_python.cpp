@@ -6,6 +6,7 @@
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/planning.h"
 #include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
@@ -27,11 +28,8 @@ Result<Json> recorded(Service& service, const Json& request) {
     return Failure{answer.failure().message, answer.failure().code == "timeout" ? "timeout" : "build"};
   }
   if (answer->is_object() && answer->contains("error") && (*answer)["error"].is_object()) {
-    const Json& error = (*answer)["error"];
-    const std::string line =
-        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
-    const std::string reason = error.value("reason", "error");
-    return Failure{kFile + line + ": " + error.value("message", ""), refusal_of(reason) ? reason : "build"};
+    Complaint complaint = complaint_of((*answer)["error"]);
+    return Failure{std::move(complaint.message), refusal_of(complaint.reason) ? complaint.reason : "build"};
   }
   return answer;
 }
@@ -148,6 +146,9 @@ bool Evaluation::build_extensions() {
       continue;
     }
     program_.libraries.emplace_back(requests[i].first, built->path);
+    for (const auto& [path, text] : requests[i].second.sources) {
+      program_.sources.push_back(text);
+    }
     all += built->hash;
   }
   if (failed) {
@@ -157,7 +158,7 @@ bool Evaluation::build_extensions() {
   built_.hash = sha256_hex(all);
   verdict_.evidence["artefact_hash"] = built_.hash;
   verdict_.evidence["extensions"] = requests.size();
-  return true;
+  return limit_operators();
 }
 
 // Takes a Python process that serves this candidate alone and has imported torch and nothing else.

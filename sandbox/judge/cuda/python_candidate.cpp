@@ -101,6 +101,9 @@ Result<std::unique_ptr<PythonCandidate>> PythonCandidate::start(Device& device, 
                   {"empty", session == nullptr},
                   {"source", program.source},
                   {"init", program.init},
+                  {"rules", program.rules},
+                  {"most_operators", program.most_operators},
+                  {"audits", program.audits},
                   {"keys", keys}};
   if (session != nullptr) {
     request["inputs"] = session->layouts().inputs.to_json();

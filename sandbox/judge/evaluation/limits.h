@@ -28,6 +28,9 @@ inline constexpr std::size_t kResidentWarmUps = 2;  // the same of one that was 
 // without.
 inline constexpr int kMostMisses = 4;
 
+// What the launches of a plan with torch operators write, which is kept for the audit (evaluation_mixed.cpp).
+inline constexpr std::size_t kMostOwnBytes = std::size_t{1} << 30;
+
 // Candidates in Python, in a jail without a device: the plan of a forward on meta tensors, and what a module that runs
 // asks to be built, which imports torch's compilers.
 inline constexpr double kPlanTimeout_s = 30, kModuleTimeout_s = 60;

@@ -66,19 +66,24 @@ Json Verdict::to_json() const {
   for (const auto& [baseline, decided] : faster) {
     counted[baseline] = is_faster(baseline);
   }
-  return {{"status", word_of(status_)},
-          {"stage", word_of(stage_)},
-          {"reason", word_of(reason_)},
-          {"detail", detail_},
-          {"correct", correct()},
-          {"times", times},
-          {"speedup", speedup},
-          {"faster", counted},
-          {"speed", word_of(speed())},
-          {"speed_reason", word_of(speed_reason())},
-          {"slack_s", slack_s},
-          {"evidence", evidence},
-          {"wall_s", wall_s}};
+  Json json = {{"status", word_of(status_)},
+               {"stage", word_of(stage_)},
+               {"reason", word_of(reason_)},
+               {"detail", detail_},
+               {"correct", correct()},
+               {"rules", rules},
+               {"times", times},
+               {"speedup", speedup},
+               {"faster", counted},
+               {"speed", word_of(speed())},
+               {"speed_reason", word_of(speed_reason())},
+               {"slack_s", slack_s},
+               {"evidence", evidence},
+               {"wall_s", wall_s}};
+  if (own_share) {
+    json["own_share"] = *own_share;
+  }
+  return json;
 }
 
 }  // namespace khost::judge

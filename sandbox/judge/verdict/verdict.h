@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "host/base/json.h"
@@ -49,11 +50,15 @@ class Verdict {
   std::map<std::string, double> speedup;  // eager, compile; the candidate's time is charged with slack_s
   std::map<std::string, bool> faster;     // what the comparison decided; is_faster() says what counts
   double slack_s = 0;
+  std::string rules = "own";  // the rule set that it was judged by: own or mixed
+  // By `mixed`: which part of its time is that of its own kernels, 0 to 1, for readers; no decision rests on it.
+  std::optional<double> own_share;
   Json evidence = Json::object();
   // task, build, plan, verify, time, …; on a GPU "wait" for it is a part of its own
   std::map<std::string, double> wall_s;
 
-  // {status, stage, reason, detail, correct, times, speedup, faster, speed, speed_reason, slack_s, evidence, wall_s}
+  // {status, stage, reason, detail, correct, rules, own_share, times, speedup, faster, speed, speed_reason, slack_s,
+  // evidence, wall_s}; own_share only where there is one
   Json to_json() const;
 
  private:

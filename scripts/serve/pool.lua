@@ -1,0 +1,330 @@
+-- Judges on other machines as one judge. A node registers under a lease of seconds, takes jobs and answers them. One
+-- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first
+-- answer of the node that has it is the only one that counts.
+--
+-- A job that was lost goes to another node. Where a second node is lost while it works on the job, the candidate ends
+-- judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where
+-- no node has been there for `wait_s`, it fails with code "void".
+
+local fs = require "khost.fs"
+local sched = require "khost.sched"
+local verdicts = require "judge.verdict"
+
+local pool = {}
+
+local MOST_LOSSES = 2
+local MOST_MISSED = 2   -- renewals of a lease that do not name a job that was begun: requests can overtake each other
+local MOST_GIVEN = 20   -- times that a job is handed out, begun or not
+
+local Pool = {}
+Pool.__index = Pool
+
+---@class (exact) PoolOptions
+---@field lease_s number    until a node that is silent is lost
+---@field wait_s number     that a job waits where there is no node
+---@field now? fun(): number
+
+---@param options PoolOptions
+---@return table
+function pool.new(options)
+  return setmetatable({ lease_s = options.lease_s, wait_s = options.wait_s, now = options.now or sched.now, nodes = {},
+    jobs = {}, waiting = {}, takers = {}, counts = { registered = 0, expired = 0, lost = 0, returned = 0, crashed = 0,
+      void = 0, late = 0, answered = 0 } }, Pool)
+end
+
+local function identity(self)
+  self.number = (self.number or 0) + 1
+  local random = assert(fs.read("/proc/sys/kernel/random/uuid")):gsub("[^%x]", "")
+  return ("%s%d"):format(random, self.number)
+end
+
+local function live(self)
+  local count = 0
+  for _ in pairs(self.nodes) do
+    count = count + 1
+  end
+  return count
+end
+
+-- Elsewhere means a node that has not lost it, unless there is no other.
+local function may_take(self, job, id)
+  return not job.lost_by[id] or live(self) == 1
+end
+
+local function finish(self, job, answer, message, code)
+  self.jobs[job.id] = nil
+  local node = job.node and self.nodes[job.node]
+  if node then
+    node.jobs[job.id] = nil
+  end
+  job.done:put { answer = answer, message = message, code = code }
+end
+
+local function hand(self)
+  local index = 1
+  while index <= #self.waiting do
+    local job = self.waiting[index]
+    local taker
+    for place, one in ipairs(self.takers) do
+      if may_take(self, job, one.node) then
+        taker = table.remove(self.takers, place)
+        break
+      end
+    end
+    if taker then
+      table.remove(self.waiting, index)
+      job.node, job.begun, job.given, job.missed, job.since = taker.node, false, job.given + 1, 0, self.now()
+      self.nodes[taker.node].jobs[job.id] = job
+      taker.job = job
+      taker.turn:put(true)
+    else
+      index = index + 1
+    end
+  end
+end
+
+local function wait_again(self, job)
+  job.node, job.since = nil, self.now()
+  table.insert(self.waiting, 1, job)
+end
+
+-- A node does not answer this job any more.
+local function lose(self, job, why)
+  local node = job.node
+  if self.nodes[node] then
+    self.nodes[node].jobs[job.id] = nil
+  end
+  if job.begun then
+    self.counts.lost = self.counts.lost + 1
+    job.losses, job.lost_by[node] = job.losses + 1, true
+  else
+    self.counts.returned = self.counts.returned + 1
+  end
+  if job.losses >= MOST_LOSSES and job.kind == "evaluate" then
+    self.counts.crashed = self.counts.crashed + 1
+    finish(self, job, verdicts.blank("crash", "verify", "exit",
+      ("%d judges were lost while they judged this candidate: %s"):format(job.losses, why)))
+  elseif job.losses >= MOST_LOSSES or job.given >= MOST_GIVEN then
+    self.counts.void = self.counts.void + 1
+    finish(self, job, nil, ("the judge was lost with this request: %s"):format(why), "void")
+  else
+    wait_again(self, job)
+  end
+end
+
+local function drop(self, id, why)
+  local node = self.nodes[id]
+  self.nodes[id] = nil
+  for index = #self.takers, 1, -1 do
+    if self.takers[index].node == id then
+      table.remove(self.takers, index).turn:put(false)
+    end
+  end
+  local list = {}
+  for _, job in pairs(node.jobs) do
+    list[#list + 1] = job
+  end
+  table.sort(list, function(a, b) return a.order > b.order end)  -- each goes to the front: the oldest is first again
+  for _, job in ipairs(list) do
+    lose(self, job, why)
+  end
+  hand(self)
+end
+
+--- A new node; its identity.
+---@param name string     for people
+---@return string
+function Pool:register(name)
+  local id = identity(self)
+  self.counts.registered = self.counts.registered + 1
+  self.nodes[id] = { name = name, expires = self.now() + self.lease_s, jobs = {} }
+  return id
+end
+
+--- Renews a lease. `begun`: jobs that the node works on or is about to begin; one that it no longer names goes back.
+--- False for a node that is not known (any more): it registers again.
+---@param id string
+---@param begun? string[]
+---@return boolean
+function Pool:renew(id, begun)
+  local node = self.nodes[id]
+  if not node then
+    return false
+  end
+  node.expires = self.now() + self.lease_s
+  local named, forgotten = {}, {}
+  for _, job in ipairs(begun or {}) do
+    named[job] = true
+  end
+  for job_id, job in pairs(begun and node.jobs or {}) do
+    job.missed = named[job_id] and 0 or job.missed + (job.begun and 1 or 0)
+    job.begun = job.begun or named[job_id] == true
+    if job.missed >= MOST_MISSED then
+      forgotten[#forgotten + 1] = job_id
+    end
+  end
+  for _, job_id in ipairs(forgotten) do
+    self:give_back(id, job_id)
+  end
+  return true
+end
+
+--- The next job for a node, after at most so many seconds; nil when there is none, and for an unknown node a code too.
+---@async
+---@param id string
+---@param seconds number
+---@return {id: string, kind: string, body: table}|nil job, string? message, string? code
+function Pool:take(id, seconds)
+  if not self:renew(id) then
+    return nil, "this node is not registered", "gone"
+  end
+  local taker = { node = id, turn = sched.channel(1) }
+  self.takers[#self.takers + 1] = taker
+  hand(self)
+  local ok, reason = pcall(function()
+    if not taker.job then
+      sched.timeout(seconds, taker.turn.take, taker.turn)
+    end
+  end)
+  for index, one in ipairs(self.takers) do
+    if one == taker then
+      table.remove(self.takers, index)
+      break
+    end
+  end
+  if not ok then
+    if taker.job then
+      self:give_back(id, taker.job.id)
+    end
+    error(reason, 0)
+  end
+  return taker.job
+end
+
+--- A job that did not reach its node goes back.
+---@param id string
+---@param job_id string
+function Pool:give_back(id, job_id)
+  local job = self.jobs[job_id]
+  if job and job.node == id then
+    job.begun = false
+    lose(self, job, "it did not reach its node")
+    hand(self)
+  end
+end
+
+--- A node's answer to a job, or its failure. False where the job is not that node's (any more): the answer is dropped.
+---@param id string
+---@param job_id string
+---@param answer table|nil
+---@param message? string
+---@param code? string
+---@return boolean
+function Pool:finish(id, job_id, answer, message, code)
+  local job = self.jobs[job_id]
+  if not job or job.node ~= id then
+    self.counts.late = self.counts.late + 1
+    return false
+  end
+  if not answer and code == "gone" then  -- the node lives, and its judge died
+    job.begun = true
+    lose(self, job, message or "its judge died")
+    hand(self)
+  else
+    self.counts.answered = self.counts.answered + 1
+    finish(self, job, answer, message, code)
+  end
+  return true
+end
+
+--- A node that ends by itself; what it holds goes to others.
+---@param id string
+function Pool:leave(id)
+  if self.nodes[id] then
+    drop(self, id, "its node left")
+  end
+end
+
+--- Drops the nodes whose leases are over, and the jobs that no node is there for. Call it several times a lease.
+function Pool:sweep()
+  local now = self.now()
+  local silent, unbegun = {}, {}
+  for id, node in pairs(self.nodes) do
+    silent[#silent + 1] = node.expires < now and id or nil
+    for job_id, job in pairs(node.jobs) do
+      if not job.begun and now - job.since > self.lease_s then
+        unbegun[#unbegun + 1] = { id, job_id }
+      end
+    end
+  end
+  for _, id in ipairs(silent) do
+    self.counts.expired = self.counts.expired + 1
+    drop(self, id, ("node %s was silent for %g s"):format(self.nodes[id].name, self.lease_s))
+  end
+  for _, pair in ipairs(unbegun) do
+    self:give_back(pair[1], pair[2])
+  end
+  for index = #self.waiting, 1, -1 do
+    local job = self.waiting[index]
+    if live(self) == 0 and now - job.since > self.wait_s then
+      table.remove(self.waiting, index)
+      self.counts.void = self.counts.void + 1
+      finish(self, job, nil, ("no judge has been registered for %g s"):format(self.wait_s), "void")
+    end
+  end
+end
+
+--- As a judge process answers (judge.client: over).
+---@async
+---@param kind string
+---@param body table
+---@return table|nil answer, string? message, string? code
+function Pool:request(kind, body)
+  self.order = (self.order or 0) + 1
+  local job = { id = identity(self), kind = kind, body = body, done = sched.channel(1), lost_by = {}, losses = 0,
+    given = 0, since = self.now(), order = self.order }
+  self.jobs[job.id] = job
+  self.waiting[#self.waiting + 1] = job
+  hand(self)
+  local ok, found = pcall(job.done.take, job.done)
+  if not ok then  -- cancelled: whoever has it answers in vain
+    self.jobs[job.id] = nil
+    for index, one in ipairs(self.waiting) do
+      if one == job then
+        table.remove(self.waiting, index)
+        break
+      end
+    end
+    if job.node and self.nodes[job.node] then
+      self.nodes[job.node].jobs[job.id] = nil
+    end
+    error(found, 0)
+  end
+  return found.answer, found.message, found.code
+end
+
+--- What there is: nodes with their jobs, and the counts since the start.
+---@return table
+function Pool:state()
+  local nodes = {}
+  for _, node in pairs(self.nodes) do
+    local jobs = 0
+    for _ in pairs(node.jobs) do
+      jobs = jobs + 1
+    end
+    nodes[#nodes + 1] = { name = node.name, jobs = jobs, lease_s = node.expires - self.now() }
+  end
+  table.sort(nodes, function(a, b) return a.name < b.name end)
+  return { nodes = nodes, waiting = #self.waiting, counts = self.counts }
+end
+
+--- Ends what waits; nodes find out when they ask next.
+function Pool:close()
+  self.nodes, self.waiting = {}, {}
+  for _, job in pairs(self.jobs) do
+    job.done:put { message = "the front ends", code = "void" }
+  end
+  self.jobs = {}
+end
+
+return pool

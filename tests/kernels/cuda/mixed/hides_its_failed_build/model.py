@@ -1,0 +1,1 @@
+../../../mixed/convolution_with_own_epilogue/model.py
