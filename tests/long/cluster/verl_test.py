@@ -65,9 +65,9 @@ class FakeServers:
 def config_of(service, folder, loop_file):
     """verl's own configuration of PPO, with the folder of the toy model and this service."""
     loop = OmegaConf.load(running.CLUSTER / "verl" / "agent_loop.yaml")
-    loop[0].url, loop[0].tokenizer_name, loop[0].patience_s = service.url, running.TOKENIZER, 900
-    loop[0].episode.format = "files"
-    loop[0].episode.limits = {"turns": 3, "answer_tokens": 1024}
+    settings = loop[0].settings
+    settings.url, settings.tokenizer, settings.patience_s = service.url, running.TOKENIZER, 900
+    settings.episode.format, settings.episode.limits = "files", {"turns": 3, "answer_tokens": 1024}
     OmegaConf.save(loop, loop_file)
     with initialize_config_module(config_module="verl.trainer.config", version_base=None):
         return compose("ppo_trainer", overrides=[
