@@ -14,7 +14,7 @@ import types
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "recipes" / "cluster" / folder) for folder in ("", "verl", "skyrl", "nemo_gym")]
 
-import khost_episodes as khost
+import khost_episodes as khost  # noqa: E402
 
 URL = f"http://127.0.0.1:{sys.argv[1]}"
 TOKENS = json.loads(sys.argv[2])  # an answer's ids by its name, with the token that ends it
