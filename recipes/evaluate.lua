@@ -30,6 +30,7 @@ local OPTIONS = pipeline.with_run_options {
   { name = "--level", kind = "list", help = "only tasks of this level; may be repeated" },
   { name = "--policy", kind = "list", help = "expert:VARIANT, local:DIR or endpoint:URL; may be repeated" },
   { name = "--model", kind = "text", help = "of an endpoint; the first that it lists when absent" },
+  { name = "--format", kind = "text", help = "how a local model names calls, one of " .. formats.NAMES },
   { name = "--price", kind = "text",
     help = "of an endpoint: IN,OUT or IN,OUT,CACHED for a million tokens, or a JSON file; gives the cost of a task" },
   { name = "--minutes", kind = "number", default = 30, help = "of a trajectory of an endpoint" },
@@ -90,7 +91,9 @@ local function policy_of(run, spec, options)
   elseif kind == "local" then
     run.models = {}  -- the trainers of all policies stay open
     local actor = models.open(run, rest:sub(1, 1) == "/" and rest or assert(fs.absolute(rest)))
-    return models.policy(run, actor, spec, { format = formats.of(actor:policy()) })
+    local named_format = options.format and (formats.named(options.format) or
+      args.misuse(("--format %s: one of %s expected"):format(options.format, formats.NAMES)))
+    return models.policy(run, actor, spec, { format = named_format or formats.of(actor:policy()) })
   end
   if kind == "endpoint" then
     local policy, message = named.open(spec, { toolset = tools.load(), model = options.model,

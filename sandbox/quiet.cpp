@@ -15,6 +15,9 @@ namespace khost::sandbox {
 namespace {
 
 constexpr int kMostPasses = 50;  // a process may fork until it is stopped
+// What a hypervisor may charge to a process that stands; one that was continued to disturb uses more.
+constexpr double kLeastRun_s = 1e-3;
+constexpr double kLongestStop_s = 0.02;
 std::atomic<unsigned> begun, over;
 
 void send(int pidfd, int number) {
@@ -36,8 +39,8 @@ Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) {
 }
 
 Quiet::~Quiet() {
-  for (const auto& [pid, fd] : stopped_) {
-    send(fd.get(), SIGCONT);
+  for (const auto& [pid, one] : stopped_) {
+    send(one.fd.get(), SIGCONT);
   }
   over++;
 }
@@ -57,11 +60,13 @@ bool Quiet::look() {
   grown_ = false;
   stop_below(getpid(), false);
   if (host_ > 0) {
+    strangers_ = true;
     for (const pid_t child : children_of(host_)) {
       if (child != getpid() && is_jail(child)) {
         stop_below(child, true);
       }
     }
+    strangers_ = false;
   }
   return grown_;
 }
@@ -76,21 +81,39 @@ bool Quiet::stop_below(pid_t pid, bool whole) {
   for (const pid_t child : children_of(pid)) {
     holds = stop_below(child, true) || holds;
   }
-  if (!whole || holds || strchr("RSDI", state_of(pid)) == nullptr) {
-    return holds;
-  }
-  if (const auto known = stopped_.find(pid); known != stopped_.end()) {
-    send(known->second.get(), SIGSTOP);  // something continued it
+  const char now = state_of(pid);
+  if (const auto known = stopped_.find(pid); whole && !holds && known != stopped_.end()) {
+    const bool again = ran(pid, known->second, now);
+    if (again || strchr("RSDI", now) != nullptr) {
+      send(known->second.fd.get(), again && strangers_ ? SIGKILL : SIGSTOP);
+    }
     return false;
+  }
+  if (!whole || holds || strchr("RSDI", now) == nullptr) {
+    return holds;
   }
   Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const char state = fd ? state_of(pid) : '\0';
   if (state != '\0' && strchr("RSDI", state) != nullptr) {
     send(fd.get(), SIGSTOP);
-    stopped_.emplace(pid, std::move(fd));
+    stopped_.emplace(pid, Stopped{std::move(fd), processor_s(pid), std::nullopt, std::nullopt});
     grown_ = true;
   }
   return false;
+}
+
+// Whether it used the processor since it came to stand, or more than a stop can take. A stop takes effect late in a
+// process that is in the kernel, and one is shown as stopped a moment before it leaves its core.
+bool Quiet::ran(pid_t pid, Stopped& one, char state) {
+  const std::optional<double> used = processor_s(pid);
+  if (!one.stood_s) {
+    one.stood_s = state == 'T' && used == one.seen_s ? used : std::nullopt;
+    one.seen_s = state == 'T' ? used : std::nullopt;
+  }
+  const auto more = [&](const std::optional<double>& before, double seconds) {
+    return used && before && *used > *before + seconds;
+  };
+  return more(one.stood_s, kLeastRun_s) || more(one.at_first, kLongestStop_s);
 }
 
 void continue_jails() {

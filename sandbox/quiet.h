@@ -1,7 +1,8 @@
 // Silence on the machine's cores while something is timed: whatever runs below this process (builds, recordings, sets
 // in the making) and, optionally, in jails of another process (the agents' shells) is stopped, and continued at the
-// end. Processes that stood already stay as they are. The process that is to be timed, what it started and its
-// ancestors are left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the
+// end. Processes that stood already stay as they are. A process of a shell that goes on again while it is to stand has
+// ordered that, for example by a timer's signal, and would disturb what is timed on cores where nobody looks: it is
+// killed. The process that is to be timed, what it started and its ancestors are left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the
 // processes concerned.
 #pragma once
 
@@ -37,7 +38,15 @@ class Quiet {
   bool stop_below(pid_t pid, bool whole);
   pid_t keep_, host_;
   bool grown_ = false;
-  std::map<pid_t, Fd> stopped_;  // through pidfds, since numbers are used again
+  bool strangers_ = false;  // it looks at jails of the host now
+  struct Stopped {
+    Fd fd;                           // since numbers are used again
+    std::optional<double> at_first;  // its processor time in seconds when it was stopped
+    std::optional<double> seen_s;    // when it was last seen to stand
+    std::optional<double> stood_s;   // the same, once it stayed that for a look
+  };
+  static bool ran(pid_t pid, Stopped& one, char state);
+  std::map<pid_t, Stopped> stopped_;
 };
 
 // Continues everything in the jails of this process: for the end of a judge that was killed while it timed.

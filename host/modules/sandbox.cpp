@@ -12,6 +12,7 @@
 #include "host/lua/bind.h"
 #include "host/lua/task.h"
 #include "host/modules/modules.h"
+#include "host/modules/sandbox_types.h"
 #include "host/modules/workers.h"
 #include "sandbox/jail/jail.h"
 #include "sandbox/jail/output_cut.h"
@@ -21,124 +22,7 @@
 
 namespace khost::sandbox {
 
-using lua::field;
 using lua::Resume;
-using lua::Tag;
-
-// What Lua holds: the workspace, and its shells, which must end before it.
-struct LuaWorkspace {
-  std::shared_ptr<Workspace> workspace;  // of the VM's thread; null when closed
-
-  // Shells are opened on other threads. Made with the first one: most episodes wait without any.
-  struct Shells {
-    std::mutex mutex;
-    bool closed = false;
-    std::vector<std::weak_ptr<Shell>> list;
-  };
-  std::shared_ptr<Shells> shells;
-
-  Workspace& get() const {
-    if (!workspace) {
-      throw lua::ArgError("the workspace is closed");
-    }
-    return *workspace;
-  }
-};
-
-struct LuaWorkspaceOptions {
-  std::map<std::string, std::string> files;
-  std::vector<std::string> writable = WorkspaceOptions{}.writable;
-  double bytes = static_cast<double>(WorkspaceOptions{}.bytes);
-  double most_files = static_cast<double>(WorkspaceOptions{}.most_files);
-};
-
-struct LuaShellOptions {
-  std::map<std::string, std::string> environment;
-  std::vector<std::string> readable_prefixes;
-  std::vector<std::string> devices;
-  Limits limits;
-  double timeout_s = ShellOptions{}.timeout_s;
-};
-
-struct GrepOptions {
-  bool ignore_case = false;
-  bool multiline = false;
-};
-
-struct JobOptions {
-  double timeout_s = 600;
-};
-
-struct LuaFile {
-  std::string path;
-  double bytes = 0;
-  double mtime_s = 0;
-  bool folder = false;
-};
-
-struct LuaMatches {
-  std::string path;
-  std::vector<size_t> lines;
-};
-
-struct LuaRequest {
-  long id = 0;
-  Json request;
-};
-
-constexpr const char* class_name(Tag<LuaWorkspace>) {
-  return "Workspace";
-}
-constexpr const char* class_name(Tag<Shell>) {
-  return "Shell";
-}
-
-constexpr auto fields(Tag<LuaWorkspaceOptions>) {
-  using O = LuaWorkspaceOptions;
-  return std::tuple(field("files", &O::files), field("writable", &O::writable), field("bytes", &O::bytes),
-                    field("most_files", &O::most_files));
-}
-constexpr auto fields(Tag<Limits>) {
-  return std::tuple(field("cpu_s", &Limits::cpu_s), field("memory_bytes", &Limits::memory_bytes),
-                    field("processes", &Limits::processes), field("file_bytes", &Limits::file_bytes),
-                    field("open_files", &Limits::open_files), field("tmp_bytes", &Limits::tmp_bytes));
-}
-constexpr auto fields(Tag<LuaShellOptions>) {
-  using O = LuaShellOptions;
-  return std::tuple(field("environment", &O::environment), field("readable_prefixes", &O::readable_prefixes),
-                    field("devices", &O::devices), field("limits", &O::limits), field("timeout_s", &O::timeout_s));
-}
-constexpr auto fields(Tag<RunOptions>) {
-  return std::tuple(field("timeout_s", &RunOptions::timeout_s), field("input", &RunOptions::input),
-                    field("output_bytes", &RunOptions::output_bytes));
-}
-constexpr auto fields(Tag<GrepOptions>) {
-  return std::tuple(field("ignore_case", &GrepOptions::ignore_case), field("multiline", &GrepOptions::multiline));
-}
-constexpr auto fields(Tag<JobOptions>) {
-  return std::tuple(field("timeout_s", &JobOptions::timeout_s));
-}
-constexpr auto fields(Tag<RunResult>) {
-  using R = RunResult;
-  return std::tuple(field("code", &R::code), field("output", &R::output), field("truncated", &R::truncated),
-                    field("timed_out", &R::timed_out), field("state_lost", &R::state_lost), field("wall_s", &R::wall_s),
-                    field("cwd", &R::cwd), field("full_path", &R::full_path), field("notice", &R::notice));
-}
-constexpr auto fields(Tag<JobOutput>) {
-  using O = JobOutput;
-  return std::tuple(field("output", &O::output), field("lost_bytes", &O::lost_bytes), field("status", &O::status),
-                    field("code", &O::code), field("wall_s", &O::wall_s));
-}
-constexpr auto fields(Tag<LuaFile>) {
-  return std::tuple(field("path", &LuaFile::path), field("bytes", &LuaFile::bytes), field("mtime_s", &LuaFile::mtime_s),
-                    field("folder", &LuaFile::folder));
-}
-constexpr auto fields(Tag<LuaMatches>) {
-  return std::tuple(field("path", &LuaMatches::path), field("lines", &LuaMatches::lines));
-}
-constexpr auto fields(Tag<LuaRequest>) {
-  return std::tuple(field("id", &LuaRequest::id), field("request", &LuaRequest::request));
-}
 
 namespace {
 

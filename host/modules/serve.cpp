@@ -18,8 +18,9 @@ using lua::Tag;
 constexpr auto fields(Tag<Limits>) {
   using L = Limits;
   return std::tuple(field("address", &L::address), field("port", &L::port), field("connections", &L::connections),
-                    field("header_bytes", &L::header_bytes), field("header_s", &L::header_s),
-                    field("body_s", &L::body_s), field("write_s", &L::write_s), field("idle_s", &L::idle_s));
+                    field("peer_connections", &L::peer_connections), field("header_bytes", &L::header_bytes),
+                    field("header_s", &L::header_s), field("body_s", &L::body_s), field("write_s", &L::write_s),
+                    field("idle_s", &L::idle_s));
 }
 constexpr auto fields(Tag<Head>) {
   using H = Head;
@@ -79,9 +80,10 @@ void outlive_readers() {
 }
 
 Result<std::shared_ptr<Listener>> listen(lua_State* L, serve::Limits limits) {
-  if (limits.port < 0 || limits.port > 65535 || limits.connections < 1 || !(limits.header_bytes >= 256) ||
-      !(limits.header_bytes <= 1 << 20)) {
-    throw ArgError("listen: port is 0 to 65535, connections at least 1, header_bytes 256 to 1048576");
+  if (limits.port < 0 || limits.port > 65535 || limits.connections < 1 || limits.peer_connections < 0 ||
+      !(limits.header_bytes >= 256) || !(limits.header_bytes <= 1 << 20)) {
+    throw ArgError(
+        "listen: port is 0 to 65535, connections at least 1, peer_connections at least 0, header_bytes 256 to 1048576");
   }
   for (const double seconds : {limits.header_s, limits.body_s, limits.write_s, limits.idle_s}) {
     if (!(seconds > 0) || seconds > 1e6) {

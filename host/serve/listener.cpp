@@ -88,13 +88,23 @@ void Listener::accept() {
   });
 }
 
+// Whether one more connection may be open, of all peers and of this one.
+bool Listener::has_room_for(const std::string& peer) {
+  sessions_.erase(std::remove_if(sessions_.begin(), sessions_.end(), [](const auto& one) { return one.expired(); }),
+                  sessions_.end());
+  const auto of_peer = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& one) {
+    const auto session = one.lock();
+    return session && !session->closed() && session->peer() == peer;
+  });
+  return *open_ <= limits_.connections && (limits_.peer_connections == 0 || of_peer < limits_.peer_connections);
+}
+
 void Listener::admit(tcp::socket socket) {
   ++accepted_;
   if (*open_ >= 2 * limits_.connections) {
     ++turned_away_;
     return;  // not even told why: what is told costs a connection for two seconds
   }
-  const bool room = *open_ < limits_.connections;
   auto session = std::make_shared<Session>(std::move(socket), limits_, open_,
                                            [self = weak_from_this()](std::shared_ptr<Session> with_head) {
                                              if (const auto listener = self.lock()) {
@@ -103,13 +113,11 @@ void Listener::admit(tcp::socket socket) {
                                                with_head->retire();
                                              }
                                            });
-  if (!room) {
+  if (!has_room_for(session->peer())) {
     ++turned_away_;
     session->turn_away();
     return;
   }
-  sessions_.erase(std::remove_if(sessions_.begin(), sessions_.end(), [](const auto& one) { return one.expired(); }),
-                  sessions_.end());
   sessions_.push_back(session);
   session->start();
 }

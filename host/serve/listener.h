@@ -60,6 +60,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   Status bind();
   void accept();
   void admit(tcp::socket socket);
+  bool has_room_for(const std::string& peer);
   void deliver(std::shared_ptr<Session> session);
   void match();
 

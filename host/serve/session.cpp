@@ -59,8 +59,10 @@ Session::Session(tcp::socket socket, const Limits& limits, std::shared_ptr<int> 
       deliver_(std::move(deliver)),
       buffer_(static_cast<size_t>(limits.header_bytes) + kMostUnparsed) {
   ++*open_;
-  error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
+  error_code error;
+  socket_.set_option(tcp::no_delay(true), error);
+  const auto peer = socket_.remote_endpoint(error);
+  peer_ = error ? "" : peer.address().to_string();
 }
 
 Session::~Session() {
@@ -158,9 +160,7 @@ void Session::take_head() {
     refuse(400, "a body is sent with Content-Length, or with Transfer-Encoding: chunked alone");
     return;
   }
-  error_code error;
-  const auto peer = socket_.remote_endpoint(error);
-  head_.peer = error ? "" : peer.address().to_string();
+  head_.peer = peer_;
   in_work_ = true;
   deliver_(shared_from_this());
 }

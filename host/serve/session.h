@@ -56,6 +56,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void retire();
 
   const Head& head() const { return head_; }
+  // The numeric address of the other side; empty where it was gone before it could be asked for.
+  const std::string& peer() const { return peer_; }
+  bool closed() const { return closed_; }
   // Reads the body of at most so many bytes, once. Codes: limit (announced or sent), timeout, gone, bad_input.
   void read_body(size_t most_bytes, Text done);
   // Gives up a body that is being read; `done` is not called.
@@ -84,6 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   tcp::socket socket_;
   boost::asio::steady_timer timer_;
   Limits limits_;
+  std::string peer_;
   std::shared_ptr<int> open_;
   Deliver deliver_;
   boost::beast::flat_buffer buffer_;

@@ -9,6 +9,10 @@ local validate = require "training.validate"
 
 local COLUMNS = { "step", "reward", "pass_rate", "distinct", "turns", "entropy", "ev_mc", "validation_pass" }
 
+-- And where it calls tools.
+local TOOL_COLUMNS = { "step", "reward", "pass_rate", "distinct", "turns", "entropy", "ev_mc", "calls", "well_formed",
+  "tools_used", "validation_pass" }
+
 local stage = { name = "agentic", summary = "PPO of the agent" }
 
 function stage.execute(run)
@@ -16,12 +20,12 @@ function stage.execute(run)
   local actor = models.open(run, run:need("rft").actor)
   local critic = actor:critic()
   assert(critic:load(run:path(run:need("value").critic), { optimizer = false }))
-  local policy = models.policy(run, actor, "agentic")
-  local fixed = models.policy(run, actor, "agentic", { fixed = true })
+  local policy = models.policy(run, actor, "agentic", { agent = true })
+  local fixed = models.policy(run, actor, "agentic", { fixed = true, agent = true })
   local curve = ppo.run(run, { actor = actor, critic = critic, policy = policy, fixed = fixed }, run:training(), {
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = c.turns,
-    answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, actor_lr = c.actor_lr,
-    reference = run:need("rft").actor })
+    answer_tokens = c.answer_tokens, observation_tokens = c.observation_tokens, limit = run.config.machine.episodes,
+    actor_lr = c.actor_lr, reference = run:need("rft").actor })
   critic:close()
   local base_reward = run:need("supervised").validation_reward
   local chosen = validate.chosen(curve, base_reward)
@@ -32,7 +36,7 @@ function stage.execute(run)
     folder = run:checkpoint_path(stage.name, chosen, "actor")
   end
   return { actor = folder, curve = curve, collapse = collapse, chosen = chosen,
-    tables = { tables.of("Agentic PPO", COLUMNS, curve) } }
+    tables = { tables.of("Agentic PPO", models.calls_tools(run) and TOOL_COLUMNS or COLUMNS, curve) } }
 end
 
 return pipeline.standalone(stage)

@@ -6,6 +6,7 @@ local base = require "training.base"
 local config = require "khost.config"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
+local toy = require "training.toy"
 local validate = require "training.validate"
 
 local stage = { name = "base", summary = "the model that learning begins with" }
@@ -21,6 +22,14 @@ local function make(run)
   return folder, result
 end
 
+-- A model that calls tools must speak ChatML, which no small base model does: a toy with random weights.
+local function make_toy(run)
+  local c, folder = run.config.toy, run.folder .. "/checkpoints/base"
+  toy.write(folder, toy.texts(run.config), { width = c.width, layers = c.layers, vocabulary = c.vocabulary,
+    positions = run.config.model.tokens, seed = run.seed })
+  return folder
+end
+
 function stage.execute(run)
   run:need("filter")
   local path = run.config.model.path
@@ -29,7 +38,9 @@ function stage.execute(run)
   if problem then
     error("base: " .. problem, 0)
   end
-  if path == "" then
+  if path == "" and models.calls_tools(run) then
+    folder = make_toy(run)
+  elseif path == "" then
     folder, made = make(run)
   end
   local actor = models.open(run, folder)

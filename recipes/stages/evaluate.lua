@@ -13,6 +13,7 @@ local sched = require "khost.sched"
 local score = require "evaluation.score"
 local script = require "policies.script"
 local verdicts = require "judge.verdict"
+local watch = require "training.watch"
 
 local stage = { name = "evaluate", summary = "tables on tasks that were never trained on" }
 
@@ -25,7 +26,8 @@ local function play_all(run, policy, tasks, o)
     end
   end
   local setting = episode.of_run(run, { policy = policy, stage = o.stage, step = o.step, turns = o.turns,
-    measure = o.measure, answer_tokens = o.answer_tokens, reuse = false, pick = "best", salt = "evaluate" })
+    measure = o.measure, answer_tokens = o.answer_tokens, observation_tokens = run.config.evaluate.observation_tokens,
+    reuse = false, pick = "best", salt = "evaluate" })
   local bar = progress.begin(("%s, %s"):format(policy.name, o.what), #jobs)
   local episodes = sched.map(jobs, function(job)
     local record = episode.kept(setting, job.task, job.index, known)
@@ -65,8 +67,17 @@ local function policies_of(run)
   return list
 end
 
--- Intermediate models only play single answers.
-local ALL_TABLES = { expert = true, base = true, agentic = true }
+-- The first and the last model, and the expert, are asked oftener than those between.
+local ENDS = { expert = true, base = true, agentic = true }
+
+-- Which models play the agent loop beside single answers.
+local function loops_of(run)
+  local set = { expert = true }
+  for _, name in ipairs(run.config.evaluate.loop or { "base", "agentic" }) do
+    set[name] = true
+  end
+  return set
+end
 
 -- Single answers to held-out tasks and, with samples_test, to test tasks, which are timed: what models are compared by.
 local function single_answers(run, policy, entry, step, samples)
@@ -85,24 +96,36 @@ local function single_answers(run, policy, entry, step, samples)
   return held, all
 end
 
+-- The agent loop over held-out tasks and over test tasks, which are timed there.
+local function agent_loop(run, policy, entry, step, row)
+  local c, held = run.config.evaluate, {}
+  if not entry.expert then
+    held = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step + 1, turns = c.turns,
+      samples = 1, measure = false, answer_tokens = c.answer_tokens, what = "held-out, agent loop" })
+    row.agent = metrics.pass_rate(verdicts_of(held))
+  end
+  local timed = play_all(run, policy, run:tasks("test"), { stage = "evaluate", step = step + 2,
+    turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true,
+    answer_tokens = c.answer_tokens, what = "test, timed" })
+  row.reward, row.loop = mean_reward(timed), { unpack(held) }
+  for _, e in ipairs(timed) do
+    row.loop[#row.loop + 1] = e
+  end
+  row.calls = not policy.format.answers_are_files and watch.calls(row.loop) or nil
+  return score.row(entry.name, metrics.table1(verdicts_of(timed)))
+end
+
 local function evaluate_policy(run, entry, step, result)
   local c = run.config.evaluate
-  local policy = entry.policy or models.policy(run, models.open(run, entry.folder), entry.name, { fixed = true })
-  local samples = entry.expert and 1 or ALL_TABLES[entry.name] and c.samples or c.samples_between
+  local actor = not entry.policy and models.open(run, entry.folder) or nil
+  local policy = entry.policy or models.policy(run, actor, entry.name, { fixed = true })
+  local samples = entry.expert and 1 or ENDS[entry.name] and c.samples or c.samples_between
   local single, answers = single_answers(run, policy, entry, step, samples)
   local row = { name = entry.name, single = (metrics.pass_rate(verdicts_of(single))), samples = #answers,
     answers = answers, single_reward = mean_reward(answers) }
-  if ALL_TABLES[entry.name] then
-    if not entry.expert then
-      local agent = play_all(run, policy, run:tasks("held_out"), { stage = "evaluate", step = step + 1,
-        turns = c.turns, samples = 1, measure = false, answer_tokens = c.answer_tokens, what = "held-out, agent loop" })
-      row.agent = metrics.pass_rate(verdicts_of(agent))
-    end
-    local timed = play_all(run, policy, run:tasks("test"), { stage = "evaluate", step = step + 2,
-      turns = entry.expert and 1 or c.turns, samples = entry.expert and 1 or c.samples_timed, measure = true,
-      answer_tokens = c.answer_tokens, what = "test, timed" })
-    row.reward = mean_reward(timed)
-    result.table1[#result.table1 + 1] = score.row(entry.name, metrics.table1(verdicts_of(timed)))
+  if loops_of(run)[entry.name] then
+    local agent = actor and models.policy(run, actor, entry.name, { fixed = true, agent = true }) or policy
+    result.table1[#result.table1 + 1] = agent_loop(run, agent, entry, step, row)
   end
   return row
 end
@@ -112,9 +135,9 @@ local function number(value, form)
 end
 
 -- Values by task of what counts: 1 or 0 for right or wrong, or the reward.
-local function values(row, of_reward)
+local function values(episodes, of_reward)
   local list = {}
-  for _, e in ipairs(row.answers) do
+  for _, e in ipairs(episodes) do
     if e.verdict and verdicts.counts(e.verdict) then
       list[#list + 1] = { task = e.task, value = of_reward and e.reward or not of_reward and
         (verdicts.passed(e.verdict) and 1 or 0) or nil }
@@ -127,10 +150,15 @@ end
 local PAIRS = { { "base", "supervised" }, { "base", "single-turn" }, { "supervised", "single-turn" },
   { "single-turn", "rft" }, { "single-turn", "agentic" }, { "rft", "agentic" } }
 
-local function comparisons(run, by_name)
+-- In the agent loop: what the last model gained on each that plays it.
+local LOOP_PAIRS = { { "base", "agentic" }, { "supervised", "agentic" }, { "single-turn", "agentic" },
+  { "rft", "agentic" } }
+
+-- `of`: "answers" or "loop", the episodes of a row that are compared.
+local function comparisons(run, by_name, of)
   local rows, kept = {}, {}
-  for _, pair in ipairs(PAIRS) do
-    local a, b = by_name[pair[1]], by_name[pair[2]]
+  for _, pair in ipairs(of == "loop" and LOOP_PAIRS or PAIRS) do
+    local a, b = (by_name[pair[1]] or {})[of], (by_name[pair[2]] or {})[of]
     if a and b then
       local cells = { ("%s over %s"):format(pair[2], pair[1]) }
       for _, of_reward in ipairs { false, true } do
@@ -138,7 +166,8 @@ local function comparisons(run, by_name)
         local seen = paired.difference(values(a, of_reward), values(b, of_reward), random.stream(key))
         cells[#cells + 1] = seen and ("%+.3f [%+.3f, %+.3f]"):format(seen.mean, seen.low, seen.high) or "-"
         cells.tasks = seen and seen.tasks or cells.tasks
-        kept[#kept + 1] = { pair = cells[1], of = of_reward and "reward" or "pass", difference = seen }
+        kept[#kept + 1] = { pair = cells[1], of = of_reward and "reward" or "pass", difference = seen,
+          episodes = of == "loop" and of or nil }
       end
       rows[#rows + 1] = { cells[1], tostring(cells.tasks or 0), cells[2], cells[3] }
     end
@@ -146,24 +175,50 @@ local function comparisons(run, by_name)
   return rows, kept
 end
 
+-- What models of a run whose agent calls tools called, and what they gained in the loop; nothing where answers are
+-- files.
+local function tool_tables(run, by_name, order)
+  local rows = {}
+  for _, name in ipairs(order) do
+    local seen = by_name[name].calls
+    rows[#rows + 1] = seen and { name, tostring(seen.calls), number(seen.well_formed), tostring(seen.tools_used),
+      watch.tools_text(seen.tools) } or nil
+  end
+  if #rows == 0 then
+    return {}, {}
+  end
+  local compared, differences = comparisons(run, by_name, "loop")
+  return { { title = "Calls of tools, agent loop", columns = { "policy", "calls", "well-formed", "tools", "by tool" },
+    rows = rows }, { title = "Differences in the agent loop, 95 % of a paired bootstrap over tasks",
+    columns = { "models", "tasks", "pass", "reward" }, rows = compared } }, differences
+end
+
 function stage.execute(run)
-  local result, rows, by_name = { table1 = {} }, {}, {}
+  local result, rows, by_name, order = { table1 = {} }, {}, {}, {}
   run.reward:at_step(stage.name, 0)
   for index, entry in ipairs(policies_of(run)) do
     local row = evaluate_policy(run, entry, index * 10, result)
-    by_name[entry.name] = row
+    by_name[entry.name], order[index] = row, entry.name
     rows[index] = { row.name, tostring(row.samples), number(row.single), number(row.single_reward, "%+.2f"),
       number(row.agent), number(row.reward, "%+.2f") }
   end
-  local compared, differences = comparisons(run, by_name)
-  local gain = by_name.agentic.single - by_name.base.single
-  return { base_pass = by_name.base.single, after_pass = by_name.agentic.single, gain = gain,
-    differences = differences, tables = {
+  local compared, differences = comparisons(run, by_name, "answers")
+  local shown = {
     { title = "Held-out tasks", columns = { "policy", "answers", "pass, single answer", "reward, single answer",
       "pass, agent loop", "reward on test tasks" }, rows = rows },
     { title = "Differences of single answers, 95 % of a paired bootstrap over tasks",
       columns = { "models", "tasks", "pass", "reward" }, rows = compared },
-    { title = "Table 1, test tasks, best of the trajectory", columns = score.columns, rows = result.table1 } } }
+    { title = "Table 1, test tasks, best of the trajectory", columns = score.columns, rows = result.table1 } }
+  local more, in_loop = tool_tables(run, by_name, order)
+  for _, tab in ipairs(more) do
+    shown[#shown + 1] = tab
+  end
+  for _, difference in ipairs(in_loop) do
+    differences[#differences + 1] = difference
+  end
+  local gain = by_name.agentic.single - by_name.base.single
+  return { base_pass = by_name.base.single, after_pass = by_name.agentic.single, gain = gain,
+    differences = differences, tables = shown }
 end
 
 return pipeline.standalone(stage)

@@ -32,12 +32,11 @@ end
 -- Only answers that nothing was wrong with are imitated: what a wrong one was followed by may be worth learning, the
 -- wrong one is not. The paper trains on whole trajectories; `rft.answers = "all"` does.
 local function good_answers(one)
-  local mask, turn, inside = {}, 0, false
+  local mask, turn, inside, good = {}, 0, false, rejection.good_turns(one.turns)
   for at, bit in ipairs(one.mask) do
     turn = bit == 1 and not inside and turn + 1 or turn
     inside = bit == 1
-    local seen = one.turns[turn]
-    mask[at] = inside and not (seen and (seen.status == "failed" or seen.status == "invalid")) and 1 or 0
+    mask[at] = inside and good[turn] ~= false and 1 or 0
   end
   local copy = {}
   for name, value in pairs(one) do

@@ -1,5 +1,5 @@
 -- Single-turn PPO: one answer a task, a real verdict as reward. The critic begins as the supervised model under a value
--- head.
+-- head. Without steps the supervised model goes on as it is (the ablation without this stage).
 
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
@@ -13,6 +13,9 @@ local stage = { name = "single_turn", summary = "PPO on single answers" }
 
 function stage.execute(run)
   local begin, c = run:need("supervised"), run.config.single_turn
+  if c.steps == 0 then
+    return { actor = begin.actor, curve = {}, tables = {} }
+  end
   local actor = models.open(run, begin.actor)
   local critic = actor:critic()
   local policy = models.policy(run, actor, "single-turn")
@@ -21,8 +24,10 @@ function stage.execute(run)
     stage = stage.name, steps = c.steps, tasks = c.tasks, group = c.group, turns = 1,
     answer_tokens = c.answer_tokens, limit = run.config.machine.episodes, reference = begin.actor })
   critic:close()
+  -- Where the agent calls tools, the supervised model was validated in the agent loop.
+  local before = models.calls_tools(run) and run:need("base") or begin
   return { actor = models.keep(run, stage.name, "actor", actor), curve = curve,
-    collapse = validate.collapse(curve, begin.validation_reward),
+    collapse = validate.collapse(curve, before.validation_reward),
     tables = { tables.of("Single-turn PPO", COLUMNS, curve) } }
 end
 

@@ -4,8 +4,13 @@
 --
 -- A departure from the paper, which begins with a model that can write kernels. A small code model writes none at
 -- first, and rewards that are all -1 teach nothing. docs/learning.md has the figures behind the defaults.
+--
+-- A model that is to call tools learns that here too, from the teacher's dialogues (training.dialogues): then
+-- validation is the agent loop, and the share of well-formed calls must be reached as well.
 
+local dialogues = require "training.dialogues"
 local files = require "chat.files"
+local formats = require "chat.formats"
 local lessons = require "training.lessons"
 local log = require "khost.log"
 local models = require "training.models"
@@ -83,14 +88,49 @@ local function episodes_of(run, format, actor, answers, c)
     end })
 end
 
+-- Dialogues with tools as episodes, from a pack or played now.
+local function tool_episodes(run, actor, c)
+  local format, d = formats.learnt(run.config.prompt.calls), run.config.dialogues
+  local tokenizer = actor:tokenizer()
+  local list, kinds, reasons
+  if d.pack ~= "" then
+    list, kinds, reasons = dialogues.read(models.folder(d.pack), run.config.machine.target), {}, {}
+  else
+    list, kinds, reasons = dialogues.play(run, d, format, function(text) return #tokenizer:encode(text) end)
+  end
+  local episodes, left_out = dialogues.episodes(format.open(tokenizer), format, list, {
+    target = run.config.machine.target, tokens = run.config.model.tokens, answer_tokens = c.answer_tokens,
+    taken = lessons.taken(run) })
+  for reason, count in pairs(left_out) do
+    reasons[reason] = (reasons[reason] or 0) + count
+  end
+  return episodes, { tables.of("Dialogues with tools", { "kind", "kept", "of" }, kinds),
+    tables.counts("Dialogues left out", "reason", reasons) }
+end
+
+-- How a stage of this run is validated: single answers as files, or the agent loop with tools.
+local function how_to_look(run, c)
+  if not models.calls_tools(run) then
+    return { turns = 1, answer_tokens = c.answer_tokens, limit = run.config.machine.episodes }
+  end
+  local d = run.config.dialogues
+  return { turns = d.turns, answer_tokens = c.answer_tokens, observation_tokens = d.observation_tokens,
+    limit = run.config.machine.episodes }
+end
+
 local function look(run, step, policy, c)
   if run.replaying then
     return run.store:get("state", "supervised look " .. step)
   end
-  local seen = validate.play(run, stage.name, step, policy, { turns = 1, answer_tokens = c.answer_tokens,
-    limit = run.config.machine.episodes })
+  local seen = validate.play(run, stage.name, step, policy, how_to_look(run, c))
   assert(run.store:put("state", "supervised look " .. step, seen))
   return seen
+end
+
+local WELL_FORMED = 0.95  -- share of calls that a supervised start with tools must reach
+
+local function is_enough(seen, c)
+  return seen.validation_pass >= c.band[1] and (seen.validation_well_formed or 1) >= WELL_FORMED
 end
 
 local function is_look(step, c)
@@ -109,10 +149,11 @@ local function supervise(run, actor, policy, episodes, c)
     if is_look(step, c) then
       seen = look(run, step, policy, c)
       curve[#curve + 1] = { step = step, loss = metrics.loss, entropy = metrics.entropy,
-        validation_pass = seen.validation_pass }
-      log.print(("supervised, step %d: loss %.3f, validation pass %.2f"):format(step, metrics.loss,
-        seen.validation_pass))
-      if seen.validation_pass >= c.band[1] then
+        validation_pass = seen.validation_pass, well_formed = seen.validation_well_formed }
+      log.print(("supervised, step %d: loss %.3f, validation pass %.2f%s"):format(step, metrics.loss,
+        seen.validation_pass, seen.validation_well_formed
+          and (", calls well-formed %.3f"):format(seen.validation_well_formed) or ""))
+      if is_enough(seen, c) then
         return curve, seen
       end
     end
@@ -120,15 +161,41 @@ local function supervise(run, actor, policy, episodes, c)
   return curve, seen
 end
 
+-- Everything that is imitated: answers that are files, and dialogues where the agent calls tools; with its tables.
+local function material(run, actor, c)
+  local answers, episodes, left_out = c.tasks > 0 and verified(run, c) or {}, {}, {}
+  if #answers > 0 then
+    local single = models.policy(run, actor, "supervised", { fixed = true })
+    episodes, left_out = episodes_of(run, single.format, actor, answers, c)
+  end
+  local shown = { counted(answers), tables.counts("Answers left out", "reason", left_out) }
+  if models.calls_tools(run) then
+    local more, tool_tables = tool_episodes(run, actor, c)
+    for _, one in ipairs(more) do
+      episodes[#episodes + 1] = one
+    end
+    for _, one in ipairs(tool_tables) do
+      shown[#shown + 1] = one
+    end
+  end
+  return episodes, shown
+end
+
 function stage.execute(run)
   local begin, c = run:need("base"), run.config.supervised or { steps = 0 }
-  if c.steps == 0 or begin.validation_pass >= c.band[1] then
+  local tools = models.calls_tools(run)
+  if not tools and (c.steps == 0 or begin.validation_pass >= c.band[1]) then
     return { actor = begin.folder, steps = 0, validation_reward = begin.validation_reward, tables = {} }
   end
-  local answers = verified(run, c)
   local actor = models.open(run, begin.folder)
-  local policy = models.policy(run, actor, "supervised", { fixed = true })
-  local episodes, left_out = episodes_of(run, policy.format, actor, answers, c)
+  local policy = models.policy(run, actor, "supervised", { fixed = true, agent = true })
+  if c.steps == 0 then
+    -- The base model was looked at with single answers; stages behind this one compare with the agent loop.
+    local seen = look(run, 0, policy, c)
+    return { actor = begin.folder, steps = 0, validation_pass = seen.validation_pass,
+      validation_reward = seen.validation_reward, well_formed = seen.validation_well_formed, tables = {} }
+  end
+  local episodes, shown = material(run, actor, c)
   if #episodes == 0 then
     error("supervised: none of the expert's answers can be used; the table of the judge's answers is in the log", 0)
   end
@@ -137,10 +204,11 @@ function stage.execute(run)
     log.warn("supervised_start_outside_its_band", { validation_pass = seen.validation_pass, band = c.band,
       remedy = "change supervised.steps, supervised.lr or supervised.look_every" })
   end
+  shown[#shown + 1] = tables.of("Supervised start", { "step", "loss", "entropy", "validation_pass", "well_formed" },
+    curve)
   return { actor = models.keep(run, stage.name, "actor", actor), steps = curve[#curve].step,
     validation_pass = seen.validation_pass, validation_reward = seen.validation_reward, episodes = #episodes,
-    tables = { counted(answers), tables.counts("Answers left out", "reason", left_out),
-      tables.of("Supervised start", { "step", "loss", "entropy", "validation_pass" }, curve) } }
+    well_formed = seen.validation_well_formed, tables = shown }
 end
 
 return pipeline.standalone(stage)

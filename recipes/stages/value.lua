@@ -1,8 +1,12 @@
 -- Value pretraining: the critic learns the outcome of collected trajectories. A quarter of them only measures.
 --
+-- With value.episodes the actor that PPO begins with, the fine-tuned one, plays so many more: what others did before it
+-- says less about its own chances.
+--
 -- The explained variance is printed against Monte-Carlo returns, before and after, whatever it is:
 -- against lambda-returns a critic that knows nothing scores high.
 
+local collect = require "recipes.stages.collect"
 local episode = require "agent.episode"
 local models = require "training.models"
 local pipeline = require "lib.pipeline"
@@ -39,13 +43,17 @@ end
 
 function stage.execute(run)
   run:need("collect")
-  local c, episodes = run.config.value, {}
-  for _, e in ipairs(episode.of_stages(run, c.stages)) do
+  local c, episodes, stages = run.config.value, {}, { unpack(run.config.value.stages) }
+  local actor = models.open(run, run:need("rft").actor)
+  if (c.episodes or 0) > 0 then
+    collect.play(run, actor, "rft", stage.name, c.episodes)
+    stages[#stages + 1] = stage.name
+  end
+  for _, e in ipairs(episode.of_stages(run, stages)) do
     if e.reward and e.tokens then
       episodes[#episodes + 1] = e
     end
   end
-  local actor = models.open(run, run:need("rft").actor)
   local critic = actor:critic()
   local learn, measure = parts_of(run, episodes, c.held_out)
   local pack = { tokens = run.config.ppo.pack_tokens }

@@ -160,4 +160,11 @@ std::string cut_middle(std::string_view text, size_t limit_bytes, size_t dropped
   return joined(text.substr(0, head), text.size() - limit_bytes + dropped_before, text.substr(text.size() - tail));
 }
 
+std::string words_of_a_stranger(std::string_view text) {
+  constexpr std::size_t kMost = 4000;
+  std::string words = clean_output(cut_middle(text, kMost));
+  std::erase_if(words, [](unsigned char c) { return (c < ' ' && c != '\n' && c != '\t') || c == 0x7f; });
+  return words;
+}
+
 }  // namespace khost::sandbox

@@ -34,4 +34,7 @@ std::string clean_output(std::string_view text);
 // were dropped from this middle before.
 std::string cut_middle(std::string_view text, size_t limit_bytes, size_t dropped_before = 0);
 
+// What a stranger's process says of a failure, for a verdict: at most some 4,000 bytes of it, as lines of a screen.
+std::string words_of_a_stranger(std::string_view text);
+
 }  // namespace khost::sandbox

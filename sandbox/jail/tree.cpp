@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -44,6 +45,16 @@ double began_s(pid_t pid) {
 char state_of(pid_t pid) {
   const std::string stat = stat_of(pid);
   return stat.size() > 1 ? stat[1] : '\0';
+}
+
+// A running thread adds its share at the next tick or when it sleeps.
+std::optional<double> processor_s(pid_t pid) {
+  clockid_t clock;
+  timespec used{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
 std::vector<pid_t> children_of(pid_t pid) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <vector>
 
 namespace khost::sandbox {
@@ -12,6 +13,9 @@ std::vector<pid_t> children_of(pid_t pid);
 
 // Its state by proc(5): R, S, D, T (stopped), Z, ...; 0 when it is gone.
 char state_of(pid_t pid);
+
+// Its processor time now, of threads living and dead, in seconds; exact for one that stands. Nothing when it is gone.
+std::optional<double> processor_s(pid_t pid);
 
 // Sends `signal` to every descendant of `root`, not to root itself, and looks again until no new one appears: a
 // process may fork until it is stopped, and orphans move to process 1. Only to those that began at `since_s` (seconds

@@ -14,14 +14,21 @@
 #include <thread>
 #include <vector>
 
+#include "sandbox/jail/output_cut.h"
+#include "sandbox/jail/tree.h"
+
 namespace khost::judge {
+
+using sandbox::processor_s;
+
 namespace {
 
 using Steady = std::chrono::steady_clock;
 
 constexpr double kSlice = 0.05;  // how often a wait looks whether the subject is still there
 constexpr double kStandTimeout = 5;
-constexpr int kFavoured = -15;  // nice
+constexpr double kMostQueued = 4;  // a call's limit grows by so many times itself at most, for waiting for a core
+constexpr int kFavoured = -15;     // nice
 
 double since(Steady::time_point begin) {
   return std::chrono::duration<double>(Steady::now() - begin).count();
@@ -40,6 +47,11 @@ double thread_queue_s(const std::string& thread) {
   std::ifstream file(thread + "/schedstat");
   unsigned long long ran = 0, waited = 0;
   return file >> ran >> waited ? static_cast<double>(waited) * 1e-9 : 0;
+}
+
+// Seconds that a process's first thread has waited for a core so far: a call is not late because others have the core.
+double queued_s(pid_t pid) {
+  return thread_queue_s("/proc/" + std::to_string(pid));
 }
 
 double thread_s() {
@@ -144,16 +156,6 @@ pid_t thread_number(const std::string& folder) {
 
 }  // namespace
 
-// A running thread adds its share at the next tick or when it sleeps.
-std::optional<double> processor_s(pid_t pid) {
-  clockid_t clock;
-  timespec used{};
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
-    return std::nullopt;
-  }
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
-}
-
 bool all_stand(pid_t pid) {
   bool all = true;
   each_thread(pid, [&](const std::string& thread) { all = all && stands(thread); });
@@ -207,6 +209,7 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
     });
   }
   const double before = others_s(), used_before = processor_s(player_.pid).value_or(0);
+  const double queued_before = queued_s(player_.pid);
   if (thaw) {
     player_.page->go.store(seq, std::memory_order_release);
   }
@@ -218,7 +221,8 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   bool done = false;
   while (!(done = sandbox::wait_done(*player_.page, seq, std::min(kSlice, timeout_s)))) {
     window.exit = player_.ended();
-    if (window.exit || since(t0) > timeout_s) {
+    if (window.exit ||
+        since(t0) > timeout_s + std::min(kMostQueued * timeout_s, queued_s(player_.pid) - queued_before)) {
       break;
     }
   }
@@ -249,7 +253,7 @@ Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   }
   window.status = player_.page->status.load(std::memory_order_relaxed);
   const char* text = player_.page->message;
-  window.message.assign(text, strnlen(text, sizeof player_.page->message));
+  window.message = sandbox::words_of_a_stranger({text, strnlen(text, sizeof player_.page->message)});
   if (window.end == Window::End::done && window.message.empty() && window.status != 0) {
     window.message = "status " + std::to_string(window.status);
   }
@@ -338,6 +342,14 @@ OffTheCores::~OffTheCores() {
   if (moved_) {
     pin(getpid(), 0, core_count());
   }
+}
+
+double charged_s(const Window& window, double allowed_s) {
+  return window.seconds + std::max(0.0, window.late_s - allowed_s);
+}
+
+double own_s(const Window& window, double seconds, int cores) {
+  return cores > 1 ? seconds : std::max(0.0, seconds - window.others_s);
 }
 
 bool undisturbed(const Window& window) {

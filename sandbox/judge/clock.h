@@ -79,8 +79,6 @@ class Clock {
 std::optional<double> stood_at_s(pid_t pid);
 // Whether every thread of it is shown as stopped, now.
 bool all_stand(pid_t pid);
-// Its processor time now, in seconds; exact for one that stands. Nothing when it is gone.
-std::optional<double> processor_s(pid_t pid);
 // Seconds that the calling thread has waited for a core so far.
 double waited_s();
 
@@ -108,6 +106,12 @@ class OffTheCores {
   bool moved_ = false;
 };
 
+// What a window is charged with, in seconds: its length, and all of what the subject used behind its acknowledgement
+// beyond `allowed_s`, on however many cores: one thread that works on may be all of them.
+double charged_s(const Window& window, double allowed_s);
+// What was the subject's own of so many seconds of a window on so many cores. Of one core, what others had of it is not;
+// of several, what they had of one may have cost nothing.
+double own_s(const Window& window, double seconds, int cores);
 // Whether a window's time is the subject's own: others had less than 1 % of it (and 20 us). What its own threads do to
 // each other is its own affair.
 bool undisturbed(const Window& window);

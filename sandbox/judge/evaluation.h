@@ -96,6 +96,7 @@ class Evaluation {
   std::size_t unseen_met_ = 0;
   bool wants_unseen_ = false;  // in the next block
   bool remembered_ = false;    // the last block was faster on sets that may be known
+  bool doubtful_ = false;      // it seemed so, and a window on a new set was disturbed
   std::map<std::string, std::string> files_;
   sandbox::Built built_;
   sandbox::Plan plan_;

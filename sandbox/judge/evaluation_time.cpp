@@ -82,13 +82,13 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
       if (set_at(set).planted) {
         continue;
       }
-      const double late = std::max(0.0, window.late_s - service_.cost_.late_s) / threads_;
-      const double seconds = at_least(window.seconds + late - cost);
+      const double seconds = at_least(charged_s(window, service_.cost_.late_s) - cost);
+      const double own = at_least(own_s(window, seconds, subject_cores(threads_)));
       if (is_unseen(set)) {
-        unseen.push_back(seconds);
+        unseen.push_back(undisturbed(window) ? seconds : own);
         clean = clean && undisturbed(window);
       } else {
-        times.add(seconds, undisturbed(window));
+        times.add(seconds, undisturbed(window), own);
       }
     }
   }
@@ -159,7 +159,8 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
     if (i < kBaselineWarmUps) {
       continue;
     }
-    times.add(at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s)), undisturbed(window));
+    const double seconds = at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s));
+    times.add(seconds, undisturbed(window), at_least(own_s(window, seconds, 1)));
   }
   steady_ = times.steady();
   return kind == "empty" ? quantile(times.all(), kCostShare) : median(times.samples());
@@ -236,7 +237,7 @@ bool Evaluation::calibrate_plan() {
     if (window.end != Window::End::done) {
       continue;
     }
-    times.add(window.seconds, undisturbed(window));
+    times.add(window.seconds, undisturbed(window), own_s(window, window.seconds, 1));
     if (undisturbed(window) || i + kFewestCleanReplies > kCalibrationCalls) {
       reply.push_back(window.reply_s);
       late.push_back(window.late_s);
@@ -275,8 +276,8 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   }
   steady_ = steady_candidate_ && disturbed_.empty() && service_.cost_.known;
   bool passed = feed_all(decision, &Decision::before);
-  wants_unseen_ = true;  // other processes of the candidate have met the sets by now
   while (passed && steady_ && !decision.open().empty()) {
+    wants_unseen_ = true;  // other processes of the candidate have met the sets by now
     std::vector<double> block;
     passed = fresh_block(block);
     if (passed && steady_) {

@@ -43,14 +43,18 @@ bool Evaluation::add_unseen(std::vector<std::size_t>& order, std::size_t count) 
   return true;
 }
 
-// Whether the block shows that seen sets are answered faster than unseen ones. Nothing is said by a disturbed block.
+// Whether the block shows that seen sets are answered faster than unseen ones. A block that is not steady says nothing,
+// and one of which the candidate may have disturbed what would tell is none.
 void Evaluation::compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed) {
-  remembered_ = false;
+  remembered_ = doubtful_ = false;
   if (unseen.empty()) {
     return;
   }
   verdict_.evidence["unseen_s"] = unseen;
-  remembered_ = undisturbed && steady_ && remembers(seen, unseen, service_.cost_.slack_s);
+  const Memory memory = steady_ ? memory_of(seen, unseen, undisturbed, service_.cost_.slack_s) : Memory::none;
+  remembered_ = memory == Memory::remembers;
+  doubtful_ = memory == Memory::doubtful;
+  steady_ = steady_ && !doubtful_;
 }
 
 // Blocks, each in a process of its own, until one is steady or there were enough. What looks as if answers were
@@ -75,7 +79,7 @@ bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<doub
     if (suspicions == 0 && (steady_ || repeat >= most)) {
       return true;
     }
-    wants_unseen_ = wants_unseen_ || suspicions > 0;
+    wants_unseen_ = wants_unseen_ || suspicions > 0 || doubtful_;
     subject = fresh(Stage::time);
   }
 }

@@ -1,6 +1,7 @@
 #include "sandbox/judge/planning.h"
 
 #include "sandbox/abi/derive.h"
+#include "sandbox/jail/output_cut.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
 
@@ -24,15 +25,14 @@ Result<sandbox::Plan> record(const PlanRequest& request, const std::function<Res
                      {"rules", request.rules},
                      {"inputs", request.session.layouts().inputs.to_json()},
                      {"state", request.session.layouts().state.to_json()}};
+  child->bound_answers(kMostRecorded);
   Result<Json> answer = child->call({{"kind", "record"}, {"request", body}}, {}, kPlanTimeout_s);
   if (!answer) {
     return Failure{answer.failure().message, "plan"};
   }
-  if (answer->contains("error")) {
-    const Json& error = (*answer)["error"];
-    const std::string line =
-        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
-    Failure failure{"model_new.py" + line + ": " + error.value("message", ""), error.value("reason", "error")};
+  if (answer->is_object() && answer->contains("error")) {
+    Complaint complaint = complaint_of((*answer)["error"]);
+    Failure failure{std::move(complaint.message), std::move(complaint.reason)};
     if (is_ours(failure)) {  // the candidate runs there, and does not say what is the machine's fault
       failure.code = "error";
     }
@@ -81,6 +81,21 @@ Result<int> reference_operators(const Session& session, Zygote& recorder) {
         "uncounted"};
   }
   return (*answer)["computing"].get<int>();
+}
+
+Complaint complaint_of(const Json& error) {
+  Complaint result;
+  const auto text = [&error](const char* key) {
+    const bool there = error.is_object() && error.contains(key) && error[key].is_string();
+    return there ? error[key].get<std::string>() : std::string();
+  };
+  if (std::string reason = text("reason"); !reason.empty()) {
+    result.reason = std::move(reason);
+  }
+  const bool line = error.is_object() && error.contains("line") && error["line"].is_number_integer();
+  result.message = "model_new.py" + (line ? " line " + error["line"].dump() : std::string()) + ": " +
+                   sandbox::words_of_a_stranger(text("message"));
+  return result;
 }
 
 Result<sandbox::Plan> plan_of(const PlanRequest& request, const std::function<Result<Zygote*>()>& recorder) {

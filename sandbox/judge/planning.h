@@ -13,6 +13,18 @@
 
 namespace khost::judge {
 
+// Why a process that ran model_new.py has no answer. That process is the candidate's, so its words are of any form:
+// `error` may be anything, and what is no text, too long or no line of a screen is left out of the message.
+struct Complaint {
+  std::string reason = "error";
+  std::string message;  // with the file and, where it is told, the line
+};
+Complaint complaint_of(const Json& error);
+
+// The largest answer of such a process, in bytes: a plan of 4,096 launches takes about a quarter of it. What JSON of
+// empty lists needs in memory is fifty times its length.
+inline constexpr std::size_t kMostRecorded = std::size_t{8} << 20;
+
 struct PlanRequest {
   const std::map<std::string, std::string>& files;
   const sandbox::Built& built;

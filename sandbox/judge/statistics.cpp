@@ -45,11 +45,10 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-void BlockTimes::add(double seconds, bool undisturbed) {
+void BlockTimes::add(double seconds, bool undisturbed, double own_s) {
   all_.push_back(seconds);
-  if (undisturbed) {
-    clean_.push_back(seconds);
-  }
+  own_.push_back(undisturbed ? seconds : own_s);
+  disturbed_ += undisturbed ? 0 : 1;
 }
 
 double spread(const std::vector<double>& values) {
@@ -112,6 +111,13 @@ std::optional<bool> decide(const std::vector<double>& brackets) {
 
 bool remembers(const std::vector<double>& seen, const std::vector<double>& unseen, double slack_s) {
   return !seen.empty() && !unseen.empty() && median(unseen) > 1.1 * median(seen) + 2 * slack_s;
+}
+
+Memory memory_of(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed, double slack_s) {
+  if (!remembers(seen, unseen, slack_s)) {
+    return Memory::none;
+  }
+  return undisturbed ? Memory::remembers : Memory::doubtful;
 }
 
 }  // namespace khost::judge

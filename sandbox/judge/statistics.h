@@ -15,18 +15,21 @@ inline constexpr double kClear = 5;  // standard errors that decide without a li
 double median(std::vector<double> values);         // 0 for none
 double spread(const std::vector<double>& values);  // robust standard deviation (1.4826 MAD)
 
-// The windows of a block. It is steady where three of four at least were undisturbed; these decide then, so that who is
-// timed cannot choose which do.
+// The windows of a block. It is steady where three of four at least were undisturbed. All of them count then, the
+// disturbed ones with what was the subject's own of them: who is timed can disturb its own windows, by what it lets the
+// kernel do on its core, and must not choose which ones decide.
 class BlockTimes {
  public:
-  void add(double seconds, bool undisturbed);
-  std::size_t disturbed() const { return all_.size() - clean_.size(); }
-  bool steady() const { return !all_.empty() && 4 * clean_.size() >= 3 * all_.size(); }
-  const std::vector<double>& samples() const { return steady() ? clean_ : all_; }
+  // `own_s`: of the seconds, what the subject itself took; they are looked at where others disturbed it.
+  void add(double seconds, bool undisturbed, double own_s);
+  std::size_t disturbed() const { return disturbed_; }
+  bool steady() const { return !all_.empty() && 4 * (all_.size() - disturbed_) >= 3 * all_.size(); }
+  const std::vector<double>& samples() const { return steady() ? own_ : all_; }
   const std::vector<double>& all() const { return all_; }
 
  private:
-  std::vector<double> clean_, all_;
+  std::vector<double> own_, all_;
+  std::size_t disturbed_ = 0;
 };
 
 // A baseline's readings over processes: median of the medians, and how far one process is from another, as a log ratio.
@@ -55,5 +58,10 @@ std::optional<bool> decide(const std::vector<double>& brackets);
 // Whether the calls on sets that were shown before are faster than those on new ones, by more than a tenth and two
 // slacks besides. Seconds.
 bool remembers(const std::vector<double>& seen, const std::vector<double>& unseen, double slack_s);
+
+// What a block says of a candidate's memory. doubtful: it looks as if answers were remembered, and a window on a new
+// set was disturbed, which the candidate may have done itself: such a block says nothing about speed either.
+enum class Memory { none, doubtful, remembers };
+Memory memory_of(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed, double slack_s);
 
 }  // namespace khost::judge

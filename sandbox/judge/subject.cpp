@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,26 @@ void copy(const Region& to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0) {
     memcpy(to.data(), from, bytes);
   }
+}
+
+// A candidate's library as memory of its own for each process: a file's locks, times and pages in memory would outlive
+// the process, and all processes of the candidate would see them.
+Result<Region> copy_of(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0) {
+    return sandbox::system_failure("open " + path);
+  }
+  const auto size = static_cast<std::size_t>(info.st_size);
+  Result<Region> region = Region::make("library", size, Region::Others::read);
+  for (std::size_t at = 0; region && at < size;) {
+    const ssize_t n = pread(file.get(), region->data() + at, size - at, static_cast<off_t>(at));
+    if (n <= 0) {
+      return sandbox::system_failure("read " + path);
+    }
+    at += static_cast<std::size_t>(n);
+  }
+  return region;
 }
 
 }  // namespace
@@ -58,10 +79,11 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
 
   const bool file = library.find('/') != std::string::npos;
   if (file) {
-    subject->library_ = Fd(open(library.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!subject->library_) {
-      return sandbox::system_failure("open " + library);
+    Result<Region> copied = copy_of(library);
+    if (!copied) {
+      return copied.failure();
     }
+    subject->library_ = std::move(*copied);
   }
   const std::string program = sandbox::self_directory() + "/khost-subject";
   JailSpec spec;
@@ -95,7 +117,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
               {subject->outputs_.fd(), 6},
               {subject->text_.fd(), 8}};
   if (file) {
-    spec.fds.push_back({subject->library_.get(), 7});
+    spec.fds.push_back({subject->library_.fd(), 7});
   }
   Result<Jail> jail = Jail::start(spec);
   if (!jail) {

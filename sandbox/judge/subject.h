@@ -51,7 +51,7 @@ class Subject {
   sandbox::Plan plan_;
   std::vector<const Set*> met_;
   Region control_, inputs_, state_, outputs_, text_;
-  sandbox::Fd library_;
+  Region library_;
   std::unique_ptr<sandbox::Jail> jail_;
   Child child_;  // instead of a jail of its own, where it plays torch operators
   std::unique_ptr<Clock> clock_;

@@ -16,6 +16,7 @@
 #include <filesystem>
 
 #include "sandbox/abi/manifest.h"
+#include "sandbox/jail/output_cut.h"
 #include "sandbox/jail/tree.h"
 #include "sandbox/judge/allocator.h"
 #include "sandbox/quiet.h"
@@ -39,7 +40,6 @@ constexpr int kForkTimeout_s = 60;     // it may stand still while something is 
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
-constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
 bool wait_for(int fd, short what, Steady::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now()).count();
@@ -161,7 +161,7 @@ Result<Json> Child::receive(double timeout_s) {
       }
       std::uint32_t size = 0;
       memcpy(&size, bytes.data(), 4);
-      if (size > kMostBody) {
+      if (size > most_body_) {
         return Failure{"an answer of a Python child is too large", "gone"};
       }
       head = false;
@@ -211,7 +211,8 @@ Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
     const Json is_out_of_memory = answer->value("is_out_of_memory", Json());
-    return Failure{(*answer)["error"].get<std::string>(), is_out_of_memory == true ? "limit" : "bad_task"};
+    return Failure{sandbox::words_of_a_stranger((*answer)["error"].get<std::string>()),
+                   is_out_of_memory == true ? "limit" : "bad_task"};
   }
   return answer;
 }
@@ -244,6 +245,9 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   const bool confined = serves == Serves::recorders || serves == Serves::device_recorders;
   if (confined) {
     spec.argv.insert(spec.argv.end(), {"--confine", library});
+  }
+  if ((serves == Serves::tasks || compilers) && gpu == nullptr) {
+    spec.argv.insert(spec.argv.end(), {"--alone", library});
   }
   if (confined || candidate) {  // their folders are emptied between its processes
     spec.argv.emplace_back("--empties");

@@ -48,6 +48,9 @@ class Child {
   // Sends a request to a child that answers in another way: a candidate's, of whom no answer is believed.
   Status tell(const Json& request, const std::vector<int>& fds) { return send(request, fds); }
   Result<Json> answer(double timeout_s);  // to what was told; as call() gives it
+  // Answers that are longer are as good as none: for a child that runs a stranger's code, since a parsed answer takes
+  // many times its length.
+  void bound_answers(std::size_t bytes) { most_body_ = bytes; }
   pid_t pid() const { return pid_; }
   void freeze();
   void thaw();
@@ -61,6 +64,7 @@ class Child {
   sandbox::Fd channel_;
   sandbox::Fd pidfd_;
   pid_t pid_ = 0;
+  std::size_t most_body_ = std::size_t{64} << 20;
 };
 
 // Whose code the children run. tasks: of tasks. compilers: of tasks, and they begin with a warm compiler. recorders:

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,6 +77,62 @@ class Program {
   std::vector<sock_filter> code_;
 };
 
+// What one process of a jail could do to another one of its uid.
+void refuse_others(Program& program) {
+  const auto self = static_cast<unsigned>(getpid());
+  for (const unsigned call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo}) {
+    program.refuse_to_others(call, self, false);
+  }
+  program.refuse_to_others(SYS_prlimit64, self, true);
+  program.refuse({SYS_tkill, SYS_pidfd_send_signal, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
+                  SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages, SYS_move_pages, SYS_timer_create, SYS_mq_notify});
+  program.refuse_commands(SYS_fcntl, {F_SETOWN, F_SETOWN_EX, F_SETSIG});
+  program.refuse_commands(SYS_ioctl, {FIOSETOWN, SIOCSPGRP});
+}
+
+// Landlock of a kernel that headers may be older than.
+constexpr unsigned kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
+constexpr uint64_t kTruncate = 1ull << 14;
+
+int allow_below(int rules, const char* path, uint64_t access) {
+  landlock_path_beneath_attr rule{};
+  rule.allowed_access = access;
+  rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
+  if (rule.parent_fd < 0) {
+    return errno;
+  }
+  const int error = syscall(kAddRule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0 ? 0 : errno;
+  close(rule.parent_fd);
+  return error;
+}
+
+// Files are made, changed and removed below `folder` alone; /dev/null takes what is written to it. 0 also where the
+// kernel knows no Landlock that allows files to be moved between folders.
+int write_only_below(const char* folder) {
+  const long version = syscall(kCreateRuleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  if (version < 2) {
+    return 0;
+  }
+  const uint64_t on_files = LANDLOCK_ACCESS_FS_WRITE_FILE | (version > 2 ? kTruncate : 0);
+  const uint64_t all = on_files | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                       LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+                       LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+                       LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
+  landlock_ruleset_attr attributes{};
+  attributes.handled_access_fs = all;
+  const int rules = static_cast<int>(syscall(kCreateRuleset, &attributes, sizeof attributes.handled_access_fs, 0));
+  if (rules < 0) {
+    return errno;
+  }
+  int error = allow_below(rules, folder, all);
+  error = error != 0 ? error : allow_below(rules, "/dev/null", on_files);
+  if (error == 0 && syscall(kRestrictSelf, rules, 0) != 0) {
+    error = errno;
+  }
+  close(rules);
+  return error;
+}
+
 }  // namespace
 
 extern "C" {
@@ -90,21 +148,24 @@ __attribute__((visibility("default"))) int khost_threads_only() {
 // It orders no signal that would come later either (timers, descriptors with an owner), since one of those could
 // continue it while it is to stand. 0, or an error of errno.
 __attribute__((visibility("default"))) int khost_confine() {
-  const auto self = static_cast<unsigned>(getpid());
   Program program;
   program.refuse_processes();
-  for (const unsigned call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo}) {
-    program.refuse_to_others(call, self, false);
-  }
-  program.refuse_to_others(SYS_prlimit64, self, true);
-  program.refuse({SYS_tkill, SYS_pidfd_send_signal, SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam,
-                  SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages, SYS_move_pages,
-                  SYS_timer_create, SYS_setitimer, SYS_mq_notify});
+  refuse_others(program);
+  program.refuse({SYS_sched_setaffinity, SYS_setitimer, SYS_setsid});
 #ifdef SYS_alarm
   program.refuse({SYS_alarm});
 #endif
-  program.refuse_commands(SYS_fcntl, {F_SETOWN, F_SETOWN_EX, F_SETSIG});
-  program.refuse_commands(SYS_ioctl, {FIOSETOWN, SIOCSPGRP});
   return program.install();
+}
+
+// For one that may start processes, since it compiles: none of them sends a signal to anybody but this one, and they
+// write to files below `folder` alone, so that they change nothing that others of this jail go by. On a kernel without
+// Landlock they write wherever the jail lets them. 0, or an error of errno.
+__attribute__((visibility("default"))) int khost_confine_compiler(const char* folder) {
+  Program program;
+  refuse_others(program);
+  program.refuse_to_others(SYS_sched_setaffinity, static_cast<unsigned>(getpid()), true);
+  const int error = program.install();
+  return error != 0 ? error : write_only_below(folder);
 }
 }

@@ -8,11 +8,11 @@
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <utility>
 #include <vector>
 
 namespace khost::sandbox {
@@ -34,17 +34,43 @@ constexpr unsigned kForbidden[] = {
     __NR_alarm,
 #endif
     __NR_setsid,  // a session's terminal sends SIGCONT when it goes
+    // what others see of files that are shown to all: locks, events, and when they are written back
+    __NR_flock, __NR_inotify_init1, __NR_sync, __NR_syncfs,
+#ifdef __NR_inotify_init
+    __NR_inotify_init,
+#endif
+    // threads of the kernel that work for it, on its core and for nobody's time
+    __NR_io_setup,
+    // pages of the outputs, which are the judge's
+    __NR_fallocate,
     // which pages of files are in memory
     __NR_fadvise64, __NR_readahead, __NR_mincore, __NR_preadv2, __NR_pwritev2, __NR_sync_file_range,
     451,  // cachestat, which older headers do not name
 };
 
-// A call and the second argument with which it is refused: whose signals a descriptor sends, and which.
-constexpr std::pair<unsigned, unsigned> kForbiddenCommands[] = {{__NR_fcntl, F_SETOWN},
-                                                                {__NR_fcntl, F_SETOWN_EX},
-                                                                {__NR_fcntl, F_SETSIG},
-                                                                {__NR_ioctl, FIOSETOWN},
-                                                                {__NR_ioctl, SIOCSPGRP}};
+// A call, the place of an argument, and its value with which the call is refused.
+struct Command {
+  unsigned call, place, value;
+};
+constexpr Command kForbiddenCommands[] = {
+    // whose signals a descriptor sends, and which
+    {__NR_fcntl, 1, F_SETOWN},
+    {__NR_fcntl, 1, F_SETOWN_EX},
+    {__NR_fcntl, 1, F_SETSIG},
+    {__NR_ioctl, 1, FIOSETOWN},
+    {__NR_ioctl, 1, SIOCSPGRP},
+    // what others see of files that are shown to all
+    {__NR_fcntl, 1, F_GETLK},
+    {__NR_fcntl, 1, F_SETLK},
+    {__NR_fcntl, 1, F_SETLKW},
+    {__NR_fcntl, 1, F_OFD_GETLK},
+    {__NR_fcntl, 1, F_OFD_SETLK},
+    {__NR_fcntl, 1, F_OFD_SETLKW},
+    {__NR_fcntl, 1, F_SETLEASE},
+    {__NR_fcntl, 1, F_NOTIFY},
+    // pages of the outputs, which are the judge's
+    {__NR_madvise, 2, MADV_REMOVE},
+};
 
 }  // namespace
 
@@ -62,12 +88,13 @@ bool narrow() {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
     program.push_back(BPF_STMT(BPF_RET | BPF_K, refuse));
   }
-  for (const auto& [number, command] : kForbiddenCommands) {
+  for (const auto& [number, place, value] : kForbiddenCommands) {
     program.insert(program.end(),
                    {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
-                    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + sizeof(__u64)),  // the low half
-                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, command, 0, 1), BPF_STMT(BPF_RET | BPF_K, refuse)});
+                    BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                             static_cast<unsigned>(offsetof(seccomp_data, args) + place * sizeof(__u64))),  // low half
+                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), BPF_STMT(BPF_RET | BPF_K, refuse)});
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};

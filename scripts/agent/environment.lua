@@ -13,6 +13,9 @@ local MOST_BYTES, LEAST_BYTES = 30000, 1000  -- of one observation
 local BYTES_A_TOKEN = 3
 local ROOM_SHARE = 0.25                      -- of the tokens that are left
 local LOW_ROOM = 8192                        -- tokens: from here on the agent is told how many are left
+local FITS, NOTICE_BYTES = 6, 80             -- tries to reach a number of tokens, and what a notice takes in each
+local WRAP_TOKENS, LEAST_TOKENS = 40, 60     -- what surrounds an observation; what it has in any case
+local LOW_SHARE = 4                          -- low is this many observations, where those are bounded by tokens
 
 -- The candidate in a workspace: what the judge would take.
 local function candidate(workspace)
@@ -105,6 +108,9 @@ local function answer_request(self, workspace, options, request)
   if not options.feedback or (kind ~= "verify" and kind ~= "profile" and kind ~= "tune") then
     return { ok = false, text = ("nothing here answers %s"):format(tostring(kind)) }
   end
+  if options.untimed and kind ~= "verify" then
+    return { ok = false, text = "this task is verified and not timed: there is nothing to " .. kind }
+  end
   local files = candidate(workspace)
   local ok, answer, message, code
   if kind == "tune" then
@@ -129,9 +135,11 @@ local function answer_request(self, workspace, options, request)
     return { ok = answer.ok, text = answer.text }
   end
   note_void(self, answer)
+  if verdicts.counts(answer) then
+    self.verified[client.artefact(files)] = verdicts.passed(answer)
+  end
   if verdicts.passed(answer) then
     self.states[#self.states + 1] = { files = files, correct = true }
-    self.verified[client.artefact(files)] = true
   end
   return { ok = answer.ok, text = answer.text }
 end
@@ -156,12 +164,56 @@ local function share(room)
     or MOST_BYTES
 end
 
+-- Shorter until an observation has at most `most` tokens; what was left out stands in a file that the text names.
+local function fit(context, observation, name, most, count)
+  local whole, bytes, tokens = observation.text, #observation.text, count(observation.text)
+  for _ = 1, FITS do
+    if tokens <= most then
+      return
+    end
+    bytes = math.max(math.floor(bytes * most / tokens) - NOTICE_BYTES, 0)
+    observation.text = tool_files.shorten(context, whole, bytes, name)
+    tokens = count(observation.text)
+  end
+end
+
+-- Observations as long as the agent may see them.
+local function cut(context, observations, most_bytes, options)
+  local tokens = options.observation_tokens and
+    math.max(math.floor(options.observation_tokens / math.max(#observations, 1)) - WRAP_TOKENS, LEAST_TOKENS)
+  for index, observation in ipairs(observations) do
+    local name = ("turn-%s-%d"):format(observation.name, index)
+    observation.text = tool_files.shorten(context, observation.text, math.max(most_bytes, LEAST_BYTES) + 512, name)
+    if tokens then
+      fit(context, observation, name, tokens, options.count)
+    end
+  end
+end
+
+-- The worst status of some observations with its label, and all labels.
+local function outcome(observations)
+  local worst, label, labels = "ok", nil, {}
+  for _, observation in ipairs(observations) do
+    if observation.status ~= "ok" then
+      worst, label = observation.status, observation.label
+      labels[#labels + 1] = label
+    end
+    if observation.coerced then
+      labels[#labels + 1] = "coerced"
+    end
+  end
+  return worst, label, labels
+end
+
 ---@class (exact) ToolWorld
 ---@field respond fun(observations: table[], calls: table[]): any   observations as the model reads them
 ---@field shell_options? table
 ---@field feedback? fun(kind: "verify"|"profile", files: table<string, string>, how?: table): table|nil
 ---  a verdict for an agent: {text, ok, status, times}; `how` as for Judging:feedback
 ---@field most_requests? integer   of programs inside
+---@field untimed? boolean         the task is verified only: its kernels have no times
+---@field observation_tokens? integer   of all that the tools say about one answer; bytes alone bound it when absent
+---@field count? fun(text: string): integer   tokens of a text, where observation_tokens is given
 
 --- Answers are calls of tools. `states` holds what a verification of the agent found correct.
 ---@param workspace khost.Workspace
@@ -172,24 +224,16 @@ function environment.tools(workspace, toolset, options)
   local context = { workspace = workspace, state = {}, shell_options = options.shell_options }
   local self = { context = context, states = {}, verified = {} }
   local before, server = candidate(workspace), nil
+  local low_room = options.observation_tokens and LOW_SHARE * options.observation_tokens or LOW_ROOM
   function self.act(action)
-    local begin, worst, label, labels = sched.now(), "ok", nil, {}
+    local begin = sched.now()
     server = server or sched.spawn(function() serve(self, workspace, options) end)
     local most_bytes = math.floor(share(action.room) / math.max(#action.calls, 1))
     context.output_bytes, context.left_s = most_bytes, action.left_s
     local observations = toolset:call_all(context, action.calls)
-    for index, observation in ipairs(observations) do
-      local name = ("turn-%s-%d"):format(observation.name, index)
-      observation.text = tool_files.shorten(context, observation.text, math.max(most_bytes, LEAST_BYTES) + 512, name)
-      if observation.status ~= "ok" then
-        worst, label = observation.status, observation.label
-        labels[#labels + 1] = label
-      end
-      if observation.coerced then
-        labels[#labels + 1] = "coerced"
-      end
-    end
-    if action.room and action.room < LOW_ROOM then
+    cut(context, observations, most_bytes, options)
+    local worst, label, labels = outcome(observations)
+    if action.room and action.room < low_room then
       local last = observations[#observations]
       last.text = ("%s\n[about %d tokens are left]"):format(last.text, action.room)
     end

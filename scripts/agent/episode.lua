@@ -38,6 +38,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field turns integer          1 with answers that are files: no workspace is needed
 ---@field seconds? number        of the episode; agent.limits' when absent
 ---@field answer_tokens? integer
+---@field observation_tokens? integer   of what tools say about one answer, for policies that can count tokens
 ---@field measure boolean        whether a correct candidate of a timed task is timed
 ---@field reuse boolean          identical candidates are judged once (training)
 ---@field pick "final"|"best"    which state of the workspace is judged
@@ -87,8 +88,9 @@ local function world_in(setting, task, workspace)
   if format.answers_are_files then
     return environment.files(workspace, task, setting.judge, { reuse = setting.reuse, feedback = format.feedback })
   end
-  return environment.tools(workspace, task.toolset, { respond = format.respond,
-    shell_options = shell_options(setting.limits), feedback = function(kind, files, how)
+  return environment.tools(workspace, task.toolset, { respond = format.respond, untimed = task.timed == false,
+    shell_options = shell_options(setting.limits), count = setting.policy.count,
+    observation_tokens = setting.policy.count and setting.observation_tokens, feedback = function(kind, files, how)
     return setting.judge:feedback(kind, task, files, how)
   end })
 end
@@ -158,7 +160,8 @@ end
 local function prompt_of(setting, task, messages)
   if not messages and not setting.policy.format.answers_are_files then
     messages = {}
-    for at, message in ipairs(prompt.messages(task, setting.policy.format.describe)) do
+    for at, message in ipairs(prompt.messages(task, setting.policy.format.describe,
+      setting.policy.format.brief)) do
       messages[at] = { role = message.role, content = message.text }
     end
   end
@@ -179,14 +182,17 @@ local function record_of(setting, task, index, ended, verdict)
   return record
 end
 
--- The task as policies and worlds see it.
-local function task_for(setting, task)
-  local skill = template.skill(setting.target)
-  local whole = { skill = skill }
+--- The task as policies and worlds see it: with its skill, and the tools of a policy that calls some.
+---@param target "cpu"|"cuda"
+---@param format table   the policy's chat format
+---@param task table
+---@return table
+function episode.task_for(target, format, task)
+  local whole = { skill = template.skill(target) }
   for name, value in pairs(task) do
     whole[name] = value
   end
-  whole.toolset = not setting.policy.format.answers_are_files and tools.load() or nil
+  whole.toolset = not format.answers_are_files and tools.load() or nil
   return whole
 end
 
@@ -212,7 +218,7 @@ end
 function episode.play(setting, task, index)
   local draws = setting.draws or ("%d %s %d"):format(setting.seed, setting.salt or setting.stage, setting.step)
   local stream = random.stream(("%s %d"):format(draws, index))
-  local whole = task_for(setting, task)
+  local whole = episode.task_for(setting.target, setting.policy.format, task)
   local record, message = with_world(setting, whole, function(world, start)
     local ended = loop.run({ policy = setting.policy, environment = world,
       reserve = math.min(RESERVE, setting.answer_tokens or RESERVE),

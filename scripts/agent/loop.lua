@@ -18,7 +18,7 @@ local loop = {}
 ---@field calls? table[]       of tools: {name, arguments, status, label, coerced, seconds, observation}
 ---@field changes? table<string, string|false>   files that this turn made different; false: gone
 ---@field workspace? string     hash of the files after it
----@field verified? boolean     true: a verification had found these files right
+---@field verified? boolean     what a verification said of these files; nil: none was asked
 ---@field observation? string
 ---@field status? string
 ---@field seconds number

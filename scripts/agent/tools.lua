@@ -236,6 +236,37 @@ function Toolset:describe()
   return table.concat(lines, "\n")
 end
 
+-- A field in a signature: strings without their type, "?" behind what may be left out, words that are legal as they
+-- are.
+local function signed(field)
+  local kind = field.enum and '"' .. table.concat(field.enum, '"|"') .. '"' or field.type
+  if field.type == "array" then
+    kind = ("[%s]"):format(signed(field.items))
+  elseif field.type == "object" then
+    local parts = {}
+    for index, part in ipairs(field.fields) do
+      parts[index] = signed(part)
+    end
+    kind = ("{%s}"):format(table.concat(parts, ", "))
+  end
+  local name = field.name and field.name .. (field.required and "" or "?")
+  return not name and kind or kind == "string" and name or ("%s: %s"):format(name, kind)
+end
+
+--- The tools as one line each, a signature and what it does: what a model reads that must learn them from few examples.
+---@return string
+function Toolset:signatures()
+  local lines = {}
+  for index, tool in ipairs(self.list) do
+    local fields = {}
+    for place, field in ipairs(tool.parameters) do
+      fields[place] = signed(field)
+    end
+    lines[index] = ("%s(%s): %s"):format(tool.name, table.concat(fields, ", "), tool.summary)
+  end
+  return table.concat(lines, "\n")
+end
+
 --- The tools as chat completions describe them: {type = "function", function = {name, description, parameters}}.
 ---@return table[]
 function Toolset:schemas()

@@ -35,6 +35,13 @@ function Turns:observation(text)
   return self:answer_begins(self:message(self.codec:encode("\n"), "user", text))
 end
 
+--- The tokens of an answer as the model would draw them.
+---@param text string
+---@return integer[]
+function Turns:answer(text)
+  return append(self.codec:encode(text), { self.last })
+end
+
 --- A class of chats in ChatML: it has the methods of turns, and gives its own `prompt`.
 ---@return table
 function chatml.class()
@@ -63,7 +70,7 @@ local Chat = chatml.class()
 ---@return integer[]
 function Chat:prompt(task)
   local tokens = {}
-  for _, message in ipairs(task.messages or prompt.messages(task, self.describe)) do
+  for _, message in ipairs(task.messages or prompt.messages(task, self.describe, self.brief)) do
     self:message(tokens, message.role, message.text)
   end
   return self:answer_begins(tokens)
@@ -75,6 +82,9 @@ end
 ---@field respond fun(observations: table[]): string          observations as the model reads them
 ---@field is_final? fun(parsed: table): boolean               whether an answer ends the episode: it has no calls
 ---@field explain? fun(label: string): string                 a format error, for the model
+---@field write? fun(call: table, toolset: Toolset): string   a call as a model writes it
+---@field how? string                                         what `describe` says of how calls are written
+---@field brief? boolean                                      the system message has the skill's digest
 
 -- What was called, as text that is equal for equal calls.
 local function signature_of(calls)
@@ -87,14 +97,28 @@ end
 
 chatml.signature_of = signature_of
 
---- A chat format: {STOP, open(codec), action(text, options), respond, describe, explain}.
+-- An answer with calls as a model writes it.
+local function render(form, thought, calls, toolset)
+  local parts = { thought ~= "" and thought or nil }
+  for _, call in ipairs(calls) do
+    parts[#parts + 1] = form.write(call, toolset)
+  end
+  return table.concat(parts, "\n")
+end
+
+--- A chat format: {STOP, open(codec), action(text, options), respond, describe, explain}, and where its calls can be
+--- written, `render(thought, calls, toolset)`. `form` is what it was made of.
 ---@param form CallFormat
 ---@return table
 function chatml.format(form)
-  local format = { STOP = chatml.STOP, respond = form.respond, describe = form.describe, explain = form.explain }
+  local format = { STOP = chatml.STOP, respond = form.respond, describe = form.describe, explain = form.explain,
+    brief = form.brief, form = form }
   function format.open(codec)
-    return chatml.open(Chat, codec, { describe = form.describe })
+    return chatml.open(Chat, codec, { describe = form.describe, brief = form.brief })
   end
+  format.render = form.write and function(thought, calls, toolset)
+    return render(form, thought, calls, toolset)
+  end or nil
   --- What an answer means: calls, or the end.
   ---@param text string
   ---@param options? {cut?: boolean}

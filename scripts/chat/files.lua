@@ -8,7 +8,6 @@
 local chatml = require "chat.chatml"
 local experts = require "policies.experts"
 local parse = require "agent.parse"
-local token_lists = require "chat.tokens"
 local verdicts = require "judge.verdict"
 
 local files = {}
@@ -28,6 +27,21 @@ function files.question(source)
   return "Model:\n```python\n" .. source .. "```"
 end
 
+--- What is said in front of the first answer.
+---@param form PromptForm
+---@param task {source: string}
+---@param target "cpu"|"cuda"
+---@return {role: string, text: string}[]
+function files.messages(form, task, target)
+  local list = { { role = "system", text = form.system } }
+  for _, example in ipairs(form.examples) do
+    list[#list + 1] = { role = "user", text = files.question(example.source) }
+    list[#list + 1] = { role = "assistant", text = files.block(example.code, target) }
+  end
+  list[#list + 1] = { role = "user", text = files.question(task.source) }
+  return list
+end
+
 --- The tokens in front of the first answer. With prompt variants one of them, or in half of the cases the fixed prompt,
 --- is drawn from the episode's random numbers.
 ---@param task {source: string}
@@ -38,21 +52,11 @@ function Chat:prompt(task, stream)
   -- Half under the fixed prompt: validation and evaluation ask with it.
   local varied = stream and #variants > 0 and stream:number() < 0.5
   local number = varied and stream:integer(1, #variants) or 0
-  local form, tokens = variants[number] or self.format.fixed, {}
-  self:message(tokens, "system", form.system)
-  for _, example in ipairs(form.examples) do
-    self:message(tokens, "user", files.question(example.source))
-    self:message(tokens, "assistant", files.block(example.code, self.format.target))
+  local tokens = {}
+  for _, message in ipairs(files.messages(variants[number] or self.format.fixed, task, self.format.target)) do
+    self:message(tokens, message.role, message.text)
   end
-  self:message(tokens, "user", files.question(task.source))
   return self:answer_begins(tokens)
-end
-
---- The tokens of an answer as the model would draw them.
----@param text string
----@return integer[]
-function Chat:answer(text)
-  return token_lists.append(self.codec:encode(text), { self.last })
 end
 
 --- A file as an answer carries it.

@@ -1,7 +1,10 @@
 -- Chat formats by name and by model. A new format is a file in scripts/chat/ and a line here.
 --
--- `answers_are_files` of a format: its answers are the candidate's files; else they are calls of tools.
+-- `answers_are_files` of a format: its answers are the candidate's files; else they are calls of tools. A format of
+-- calls that has "-brief" behind its name has a short system message (chat.brief): models that were trained here with
+-- calls are asked with it.
 
+local brief = require "chat.brief"
 local fs = require "khost.fs"
 
 local formats = {}
@@ -11,9 +14,15 @@ local GRAPH_TOKEN = "<|task|>"  -- of chat.tiny, whose prompt is a traced graph
 local MODULES = { openai = "chat.openai", hermes = "chat.hermes", xml = "chat.xml", bash = "chat.bash",
   tiny = "chat.tiny" }
 
-local names = {}
+-- Formats of calls that a model can learn here, and the ending of their short forms.
+local LEARNT, BRIEF = { "hermes", "xml" }, "-brief"
+
+local names, briefs = {}, {}
 for name in pairs(MODULES) do
   names[#names + 1] = name
+end
+for _, name in ipairs(LEARNT) do
+  names[#names + 1] = name .. BRIEF
 end
 table.sort(names)
 
@@ -23,7 +32,21 @@ formats.NAMES = table.concat(names, ", ")
 ---@param name string
 ---@return table|nil
 function formats.named(name)
+  for _, learnt in ipairs(LEARNT) do
+    if name == learnt .. BRIEF then
+      briefs[name] = briefs[name] or brief.of(require(MODULES[learnt]))
+      return briefs[name]
+    end
+  end
   return MODULES[name] and require(MODULES[name])
+end
+
+--- The format in which a run's model learns to call tools.
+---@param name string   prompt.calls of a preset
+---@return table
+function formats.learnt(name)
+  local format = formats.named(name .. BRIEF)
+  return format or error(("prompt.calls = \"%s\": %s expected"):format(name, table.concat(LEARNT, " or ")), 0)
 end
 
 --- The format that a model's tokenizer has tokens for: chat.tiny's own, else Hermes' over ChatML.

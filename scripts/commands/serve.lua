@@ -13,10 +13,13 @@ local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 local schemes = require "serve.schemes"
 local serve = require "khost.serve"
+local store = require "khost.store"
 local tasks = require "serve.tasks"
+local tokenizers = require "serve.tokenizers"
 
 local OPTIONS = {
   { name = "--suite", kind = "list", help = "tasks that requests name by hash: a folder, .py, .jsonl or .parquet" },
+  { name = "--tokenizer", kind = "list", help = "NAME=FOLDER of a model: episodes whose tokens a trainer draws" },
   { name = "--address", kind = "text", default = "127.0.0.1", help = "any other than loopback needs --tokens" },
   { name = "--port", kind = "number", default = 8420, help = "0: a free one, which is printed" },
   { name = "--tokens", kind = "text", help = "file with [clients.NAME] token, rights and quotas (chmod 600)" },
@@ -27,7 +30,9 @@ local OPTIONS = {
   { name = "--rules", kind = "text", help = "of requests that name none: own or mixed (else judge.rules)" },
   { name = "--jobs", kind = "number", help = "verdicts at once (else judge.jobs; 0: as many as cores)" },
   { name = "--waiting", kind = "number", default = 256, help = "requests that may wait; more are answered 429" },
+  { name = "--episodes", kind = "number", default = 256, help = "open at once; more are answered 429" },
   { name = "--connections", kind = "number", default = 256, help = "open at once; more are answered 503" },
+  { name = "--peer-connections", kind = "number", help = "of one address; half of all, on loopback all, when absent" },
   { name = "--drain", kind = "number", default = 60, help = "seconds for what is in work after SIGTERM or Ctrl-C" },
   { name = "--front", kind = "text", help = "ADDRESS:PORT where judges of other machines register; none runs here" },
   { name = "--judge", kind = "text", help = "URL of a --front: work for it, and listen to nobody" },
@@ -36,7 +41,7 @@ local OPTIONS = {
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
 local ABOUT = { name = "serve", summary = "verdicts and rewards over HTTP, for any trainer or agent", notes = [[
-POST /v1/verdict, GET /health, GET /metrics; docs/serve.md has the fields and examples with curl.
+POST /v1/verdict, POST /v1/episodes, GET /health, GET /metrics; docs/serve.md has the fields and examples with curl.
 exit codes: 0 drained; 1 something was still in work after --drain seconds; 2 misuse; 130 a second Ctrl-C]] }
 
 local function is_loopback(address)
@@ -77,6 +82,19 @@ local function need_jails()
   return true
 end
 
+-- What token-step episodes need; nil where no tokenizer is registered. Episodes are kept in a run of their own.
+local function episodes_of(options, settings)
+  if #options.tokenizer == 0 then return nil end
+  local registered, message = tokenizers.open(options.tokenizer)
+  if not registered then args.misuse("--tokenizer " .. message) end
+  local folder = settings.machine.runs
+  if folder:sub(1, 1) ~= "/" then folder = fs.root() .. "/" .. folder end
+  local run, why = store.create(folder, { name = "serve", recipe = "serve",
+    config = { tokenizer = options.tokenizer, target = settings.machine.target, reward = options.reward } })
+  if not run then args.misuse("machine.runs: " .. why) end
+  return { tokenizers = registered, store = run, most = math.max(1, options.episodes), limits = settings.limits }
+end
+
 local function app_of(options, settings)
   local loaded, message = tasks.load(options.suite)
   if not loaded then args.misuse("--suite " .. message) end
@@ -95,7 +113,7 @@ local function app_of(options, settings)
   if slots == 0 then slots = require("khost.machine").facts().cores or 1 end
   return app.new { judge = judge, clients = clients_of(options), tasks = loaded, schemes = rewards,
     target = settings.machine.target, hosts = gate.hosts(names), slots = math.max(1, slots),
-    capacity = options.waiting, artefacts = app.artefacts() }, judge
+    capacity = options.waiting, artefacts = app.artefacts(), episodes = episodes_of(options, settings) }, judge
 end
 
 local function run(list)
@@ -106,8 +124,14 @@ local function run(list)
   if not options.front and not need_jails() then return 2 end
   local service, judge = app_of(options, settings)
   local listener, message = serve.listen { address = options.address, port = options.port,
-    connections = options.connections }
+    connections = options.connections, peer_connections = options.peer_connections
+      or is_loopback(options.address) and 0 or math.max(1, math.floor(options.connections / 2)) }
   if not listener then args.misuse(message) end
+  local episodes = service.options.episodes
+  if episodes then
+    log.print(("episodes with tokenizers %s go to %s"):format(table.concat(episodes.tokenizers.names, ", "),
+      episodes.store:folder()))
+  end
   log.print(("khost serves http://%s:%d (%s; %d tasks loaded; %s)"):format(url_host(options.address), listener:port(),
     settings.machine.target, service.options.tasks.count,
     service.options.clients:need_tokens() and #service.options.clients.list .. " clients with tokens"
@@ -120,6 +144,10 @@ local function run(list)
   accepting:wait()
   registered()
   judge:close()
+  if episodes then
+    episodes.store:finish "done"
+    episodes.store:close()
+  end
   log.print(whole and "drained" or "some requests were still in work and were answered 503")
   return whole and 0 or 1
 end

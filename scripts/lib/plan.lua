@@ -46,6 +46,32 @@ local function tokens_of(c, turns)
   return c.plan.prompt_tokens + c.plan.answer_tokens * turns
 end
 
+local function calls_tools(c)
+  return (c.prompt or {}).answers == "tools"
+end
+
+-- An episode of the agent: tokens in all, tokens drawn, and verifications that it asks for, the last of which is the
+-- verdict. Of one that calls tools [plan] knows these; what it verifies twice is judged once.
+local function agent_of(c, turns)
+  local p, mean = c.plan, mean_turns(turns)
+  if turns > 1 and calls_tools(c) then
+    return { tokens = p.agent_prompt_tokens + p.agent_drawn_tokens + p.agent_observed_tokens,
+      draw = p.agent_drawn_tokens, asks = p.agent_asks }
+  end
+  return { tokens = tokens_of(c, mean), draw = p.answer_tokens * mean, asks = mean }
+end
+
+-- The dialogues that a supervised start with tools plays itself: verdicts are of different kernels.
+local function dialogues_cost(c)
+  local d = c.dialogues
+  if d.pack ~= "" then
+    return { verify = 0, measure = 0, compile = 0, fresh = 0 }
+  end
+  local tasks = d.tasks + d.timed
+  return { verify = 2 * 3 * tasks + d.count * d.fault, measure = d.count * (2 * d.slow + (1 - d.slow - d.fault)
+    * d.timed / tasks), compile = d.timed, fresh = d.tasks }
+end
+
 function COSTS.synthesize()
   return {}
 end
@@ -71,35 +97,49 @@ function COSTS.supervised(c)
     return {}
   end
   local looks = 1 + math.floor(math.max(o.steps - o.look_from, 0) / o.look_every)
+  local tools = calls_tools(c)
+  local agent = agent_of(c, tools and c.agentic.turns or 1)
   local cost = validation(c, looks)
+  if tools then
+    cost.draw = cost.verify * agent.draw
+    cost.verify = cost.verify * agent.asks
+    for name, more in pairs(dialogues_cost(c)) do
+      cost[name] = (cost[name] or 0) + more
+    end
+  end
   local answers = o.tasks * (3 + o.dialogues)
-  cost.verify, cost.fresh, cost.save = cost.verify + answers, o.tasks, 1
-  cost.train = o.steps * o.batch * tokens_of(c, 1)
+  cost.verify, cost.fresh, cost.save = cost.verify + answers, (cost.fresh or 0) + o.tasks, 1
+  cost.train = o.steps * o.batch * agent.tokens
   return cost
 end
 
 local function ppo_cost(c, o, turns)
+  if o.steps == 0 then
+    return {}
+  end
   local episodes = o.steps * o.tasks * o.group
-  local validations = c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
+  local agent, validations = agent_of(c, turns), c.validate.every > 0 and math.floor(o.steps / c.validate.every) or 0
   local seen = validation(c, validations)
-  local mean = mean_turns(turns)
+  if turns > 1 and calls_tools(c) then
+    seen.verify, seen.draw = seen.verify * agent.asks, seen.verify * agent.draw
+  end
   return { episodes = episodes,
     -- Single answers are judged once; of several turns each but the last is verified for the agent.
-    verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or mean),
-    measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * c.plan.answer_tokens * mean,
-    train = episodes * tokens_of(c, mean) * (SCORING + EPOCH * (c.ppo.epochs or 1)), save = 1 + validations }
+    verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or agent.asks),
+    measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * agent.draw,
+    train = episodes * agent.tokens * (SCORING + EPOCH * (c.ppo.epochs or 1)), save = 1 + validations }
 end
 
 function COSTS.single_turn(c)
   local cost = ppo_cost(c, c.single_turn, 1)
+  -- Whichever stage comes first meets the tasks for the first time.
   cost.compile, cost.fresh = c.tasks.train, c.tasks.drill
   return cost
 end
 
 function COSTS.collect(c)
-  local n, mean = c.collect.episodes, mean_turns(c.collect.turns)
-  return { episodes = n, verify = n * mean, measure = n * RIGHT * timed_share(c),
-    draw = n * mean * c.plan.answer_tokens }
+  local n, agent = c.collect.episodes, agent_of(c, c.collect.turns)
+  return { episodes = n, verify = n * agent.asks, measure = n * RIGHT * timed_share(c), draw = n * agent.draw }
 end
 
 -- Tokens of the trajectories that some stages leave.
@@ -107,7 +147,7 @@ local function stored_tokens(c, stages)
   local tokens = 0
   for _, stage in ipairs(stages) do
     local o = c[stage]
-    tokens = tokens + (o.episodes or o.steps * o.tasks * o.group) * tokens_of(c, mean_turns(o.turns or 1))
+    tokens = tokens + (o.episodes or o.steps * o.tasks * o.group) * agent_of(c, o.turns or 1).tokens
   end
   return tokens
 end
@@ -117,7 +157,9 @@ function COSTS.rft(c)
 end
 
 function COSTS.value(c)
-  return { train = stored_tokens(c, c.value.stages) * c.value.epochs * 4 / 3, save = 1 }
+  local n, agent = c.value.episodes or 0, agent_of(c, c.collect.turns)
+  return { train = (stored_tokens(c, c.value.stages) + n * agent.tokens) * c.value.epochs * 4 / 3, save = 1,
+    episodes = n, verify = n * agent.asks, measure = n * RIGHT * timed_share(c), draw = n * agent.draw }
 end
 
 function COSTS.agentic(c)
@@ -126,14 +168,16 @@ end
 
 function COSTS.evaluate(c)
   local e, models = c.evaluate, (c.supervised or { steps = 0 }).steps > 0 and 5 or 4
+  local loops = #(e.loop or { "base", "agentic" })
   local answers = 2 * e.samples + (models - 2) * e.samples_between
   local single = c.tasks.held_out * (1 + answers)
   local test = c.tasks.test * (1 + models * (e.samples_test or 0))
-  local agent, timed = 2 * c.tasks.held_out, c.tasks.test * (1 + 2 * e.samples_timed)
-  local turns = mean_turns(e.turns)
-  return { episodes = single + test + agent + timed, verify = single + agent * (turns + 1) + timed * turns
-    + test * (1 - RIGHT), measure = test * RIGHT + timed * 1.5, draw = (single + test + (agent + timed) * turns)
-    * c.plan.answer_tokens, compile = c.tasks.test, fresh = c.tasks.held_out, open = 1 }
+  local played, timed = loops * c.tasks.held_out, c.tasks.test * (1 + loops * e.samples_timed)
+  local agent, more = agent_of(c, e.turns), calls_tools(c) and 0 or 1
+  return { episodes = single + test + played + timed, verify = single + played * (agent.asks + more)
+    + timed * agent.asks + test * (1 - RIGHT), measure = test * RIGHT + timed * 1.5,
+    draw = (single + test) * c.plan.answer_tokens + (played + timed) * agent.draw, compile = c.tasks.test,
+    fresh = c.tasks.held_out, open = 1 }
 end
 
 function COSTS.report()

@@ -21,6 +21,7 @@ local Lines = {}
 ---@field address? string        numeric; "127.0.0.1"
 ---@field port? integer          0, a free one, when absent
 ---@field connections? integer   open at once (256); one more is answered 503
+---@field peer_connections? integer   of them from one address; 0 (as many as all) when absent
 ---@field header_bytes? integer  of request line and header fields together (16384); more is answered 431
 ---@field header_s? number       until a header has arrived (10); later is answered 408
 ---@field body_s? number         until a body has arrived (60)

@@ -75,7 +75,10 @@ function local_policy.open(policy, format, options)
   -- A model may end its answer by another of its end tokens than the chat format writes.
   local stops = policy:end_tokens()
   table.insert(stops, 1, format.STOP)
-  return { name = options.name, format = format, begin = function(task, stream)
+  local function count(text)
+    return #policy:encode(text)
+  end
+  return { name = options.name, format = format, count = count, begin = function(task, stream)
     local self = setmetatable({ policy = policy, chat = chat, stops = stops, stream = stream, draws = 0,
       temperature = options.temperature or 1, most = math.min(options.tokens, policy:positions()), tokens = {},
       mask = {}, logprobs = {} }, Conversation)

@@ -3,17 +3,17 @@
 
 local answers = require "serve.answers"
 local client = require "judge.client"
+local episodes = require "serve.episodes"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
 local log = require "khost.log"
-local machine = require "khost.machine"
 local metrics = require "serve.metrics"
-local queue = require "serve.queue"
+local replies = require "serve.replies"
 local request = require "serve.request"
 local sched = require "khost.sched"
 local tune = require "agent.tune"
-local usage = require "serve.usage"
+local turns = require "serve.turns"
 local verdicts = require "judge.verdict"
 
 local app = {}
@@ -21,9 +21,8 @@ local app = {}
 local App = {}
 App.__index = App
 
-local VOID_RETRY_S = 5   -- until a judge that died stands again
-local STATUS = { bad_input = 400, no_task = 404, no_right = 403, limit = 413, timeout = 408, gone = 400 }
-local JSON = "application/json"
+local JSON, VOID_RETRY_S = replies.JSON, replies.VOID_RETRY_S
+local failed, refused = replies.failed, replies.refused
 
 ---@class (exact) ServeOptions
 ---@field judge table        judge.client
@@ -35,78 +34,20 @@ local JSON = "application/json"
 ---@field slots integer      verdicts that the judge works on at once
 ---@field capacity integer   requests that may wait, of all clients together
 ---@field artefacts? string  folder of what candidates leave on disk
+---@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   as serve.episodes; without
+---  it no token-step episodes are served
 
 ---@param options ServeOptions
 ---@return table
 function app.new(options)
-  return setmetatable({ options = options, queue = queue.new(options.slots, options.capacity), usage = usage.new(),
-    metrics = metrics.new(), running = {}, in_work = 0, draining = false }, App)
-end
-
-local function refused(refusal)
-  return { status = refusal.status, type = JSON, body = answers.failure(refusal.code, refusal.message),
-    headers = refusal.headers }
-end
-
-local function failed(status, code, message, retry_s)
-  return refused(gate.refusal(status, code, message, retry_s and { ["retry-after"] = tostring(retry_s) } or nil))
-end
-
--- What a candidate left on disk, in megabytes: its library, if the judge built it for this request.
-local function left_on_disk(self, verdict)
-  local hash = (verdict.evidence or {}).artefact_hash
-  if not self.options.artefacts or not hash or not hash:find("^%x+$") then
-    return 0
-  end
-  local path = ("%s/%s.so"):format(self.options.artefacts, hash)
-  local stat = fs.exists(path) == "file" and machine.run({ "stat", "-c", "%s %Y", path }, { timeout_s = 10 })
-  local bytes, changed = ((stat or {}).output or ""):match("^(%d+) (%d+)")
-  return bytes and sched.wall_clock() - tonumber(changed) < 600 and tonumber(bytes) / 2 ^ 20 or 0
-end
-
-local function charge(self, name, verdict)
-  local amounts = usage.of(verdict, self.options.target)
-  amounts.disk_mb = left_on_disk(self, verdict)
-  self.usage:add(name, amounts)
-  self.metrics:add("client_device_seconds_total", { client = name }, amounts.device_s)
-  self.metrics:add("client_build_seconds_total", { client = name }, amounts.build_s)
-  self.metrics:add("client_disk_megabytes_total", { client = name }, amounts.disk_mb)
-  return amounts.device_s + amounts.build_s
-end
-
--- What `work` gives in the client's turn: an answer of the judge. It hands each answer to `billed`, which charges it
--- and gives it back; what was not answered costs the seconds that it took. nil, message and code when it never came to
--- that, and for a quota the seconds until it has room again.
-local function in_turn(self, exchange, who, work)
-  return self.queue:run(who.name, who.quotas.waiting, function(waited_s)
-    self.metrics:observe("queue_wait_seconds", waited_s)
-    if exchange:gone() then
-      return 0, nil, "the connection was closed, or half closed, while the request waited for its turn", "turn_gone"
-    end
-    local used_up, seconds = self.usage:exceeded(who)  -- by those before it
-    if used_up then
-      return 0, nil, used_up, "turn_quota", seconds
-    end
-    local begin, cost = sched.now(), 0
-    local last = begin
-    local given, message, code = work(function(answer, ...)
-      local now = sched.now()
-      cost, last = cost + (answer and charge(self, who.name, answer) or now - last), now
-      return answer, ...
-    end)
-    self.metrics:observe("verdict_seconds", sched.now() - begin)
-    return cost, given, message, code
-  end)
-end
-
-local NO_TURN = { turn_gone = { 400, "half_closed" }, turn_busy = { 429, "busy" }, turn_limit = { 429, "waiting" },
-  turn_quota = { 429, "quota" } }
-
--- The answer to a request that had no turn, or to which the judge had no answer.
-local function unanswered(self, message, code, seconds)
-  local status, word = unpack(NO_TURN[code] or { 503, "void" })
-  local retry_s = status == 503 and VOID_RETRY_S or status == 429 and (seconds or self.queue:delay()) or nil
-  return failed(status, word, message or "the judge had no answer", retry_s)
+  local counts = metrics.new()
+  local judged = turns.new { slots = options.slots, capacity = options.capacity, metrics = counts,
+    target = options.target, artefacts = options.artefacts }
+  local given = options.episodes
+  local played = given and episodes.new { app = options, turns = judged, metrics = counts,
+    tokenizers = given.tokenizers, store = given.store, most = given.most, limits = given.limits } or nil
+  return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue,
+    usage = judged.usage, metrics = counts, running = {}, in_work = 0, draining = false }, App)
 end
 
 -- Numbers for trainers that read nothing else. What has no number is an error there, never 0 or -1.
@@ -147,7 +88,7 @@ local function admitted(self, head)
   local message, seconds = self.usage:exceeded(who)
   if message then
     return nil, failed(429, "quota", message, seconds)
-  elseif self.queue.waiting >= self.options.capacity then
+  elseif self.queue:full() then
     return nil, failed(429, "busy", "too many requests wait", self.queue:delay())
   end
   return who
@@ -161,13 +102,13 @@ local function asked_by(self, exchange, head, read)
   end
   local text, message, code = exchange:body(request.MOST_BYTES)
   if not text then
-    return nil, failed(STATUS[code] or 400, code, message)
+    return nil, replies.bad_body(code, message)
   end
   local asked
   asked, message, code = read(text, { tasks = self.options.tasks, may_submit = who.rights.tasks == true,
     target = self.options.target })
   if not asked then
-    return nil, failed(STATUS[code], code, message)
+    return nil, replies.bad_body(code, message)
   end
   return who, asked
 end
@@ -186,13 +127,13 @@ function App:verdict(exchange, head, query)
   end
   local verdict, message, code, seconds = asked.verdict, nil, nil, nil
   if not verdict then
-    verdict, message, code, seconds = in_turn(self, exchange, who, function(billed)
+    verdict, message, code, seconds = self.turns:run(who, exchange, function(billed)
       return billed(self.options.judge:verdict(asked.task, asked.files, { measure = asked.measure,
         rules = asked.rules }))
     end)
   end
   if not verdict then
-    return unanswered(self, message, code, seconds)
+    return replies.unanswered(message, code, seconds or self.queue:delay())
   end
   return answer_of(self, asked, who, scheme, verdict, query.form)
 end
@@ -204,7 +145,7 @@ function App:feedback(exchange, head)
   if not who then
     return asked
   end
-  local found, message, code, seconds = in_turn(self, exchange, who, function(billed)
+  local found, message, code, seconds = self.turns:run(who, exchange, function(billed)
     local judge = client.over(self.options.judge.process, self.options.judge.options)
     if asked.kind == "tune" then
       return tune.answer(asked, asked.files, function(changed)
@@ -214,7 +155,7 @@ function App:feedback(exchange, head)
     return billed(judge:feedback(asked.kind, asked.task, asked.files))
   end)
   if not found or found.status and verdicts.is_void(found) then
-    return unanswered(self, message or (found or {}).detail, code, seconds)
+    return replies.unanswered(message or (found or {}).detail, code, seconds or self.queue:delay())
   end
   self.metrics:add("feedback_total", { kind = asked.kind })
   return { status = 200, type = JSON, body = json.encode { ok = found.ok, text = found.text, status = found.status,
@@ -239,6 +180,7 @@ function App:metrics_text(_, head)
   local m, counts = self.metrics, self.listener and self.listener:counts() or {}
   m:set("queue_waiting", self.queue.waiting)
   m:set("queue_running", self.queue.slots - self.queue.free)
+  m:set("episodes_open", self.episodes and self.episodes.open or 0)
   m:set("tasks_loaded", self.options.tasks.count)
   m:set("lua_memory_bytes", sched.stats().memory_bytes)
   m:set("resident_memory_bytes", resident_bytes() or 0)
@@ -263,10 +205,16 @@ local function routed(self, exchange)
     return refused(refusal), "refused"
   end
   local path, query = gate.target(head.target)
+  if path and path:find("^/v1/episodes") and self.episodes then
+    local answer, name = self.episodes:answer(exchange, head, path, self.options.clients)
+    if answer then
+      return answer, name
+    end
+  end
   local route = path and ROUTES[path]
   if not route then
-    return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served"),
-      "none"
+    return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served, "
+      .. "and /v1/episodes where the service has a --tokenizer"), "none"
   elseif not route[head.method] then
     local allowed = next(route)
     return refused(gate.refusal(405, "bad_method", ("%s takes %s"):format(path, allowed), { allow = allowed })), path
@@ -307,6 +255,9 @@ end
 ---@param listener khost.Listener
 function App:serve(listener)
   self.listener = listener
+  if self.episodes then
+    sched.spawn(self.episodes.serve, self.episodes)
+  end
   while true do
     local exchange = listener:take()
     if not exchange then
@@ -316,6 +267,16 @@ function App:serve(listener)
   end
 end
 
+-- Waits until nothing is in work, at most so many seconds; whether that was reached.
+function App:settle(seconds)
+  local deadline = sched.now() + seconds
+  local function busy() return self.in_work > 0 or self.episodes and self.episodes.open > 0 end
+  while busy() and sched.now() < deadline do
+    sched.sleep(0.02)
+  end
+  return not busy()
+end
+
 --- Accepts nothing more and waits for what is in work; what is not done after so many seconds is answered 503.
 ---@async
 ---@param seconds number
@@ -323,18 +284,17 @@ end
 function App:drain(seconds)
   self.draining = true
   self.listener:close()
-  local deadline = sched.now() + seconds
-  while self.in_work > 0 and sched.now() < deadline do
-    sched.sleep(0.02)
+  if self.episodes then
+    self.episodes:drain()
   end
-  local whole = self.in_work == 0
+  local whole = self:settle(seconds)
   for work in pairs(self.running) do
     work:cancel()
   end
-  local last = sched.now() + 2
-  while self.in_work > 0 and sched.now() < last do
-    sched.sleep(0.02)
+  if self.episodes then
+    self.episodes:cancel()
   end
+  self:settle(2)
   return whole
 end
 

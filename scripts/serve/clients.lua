@@ -13,13 +13,14 @@ local clients = {}
 clients.RIGHTS = { "candidates", "tasks", "evidence", "metrics" }
 
 local LEAST_TOKEN = 32  -- characters
--- Of an hour, without `waiting`, which is the number of requests that wait at the same time.
-local QUOTAS = { device_s = math.huge, build_s = math.huge, disk_mb = math.huge, waiting = 16 }
+-- Of an hour; but `waiting` and `episodes` are numbers of requests that wait and of episodes that are open at the same
+-- time.
+local QUOTAS = { device_s = math.huge, build_s = math.huge, disk_mb = math.huge, waiting = 16, episodes = 64 }
 
 ---@class (exact) ServeClient
 ---@field name string
 ---@field rights table<string, true>
----@field quotas {device_s: number, build_s: number, disk_mb: number, waiting: number}
+---@field quotas {device_s: number, build_s: number, disk_mb: number, waiting: number, episodes: number}
 
 local function rights_of(list, where)
   local known, rights = {}, {}
@@ -60,7 +61,8 @@ local function client_of(name, entry, path)
   end
   for key in pairs(entry) do
     if not KEYS[key] and QUOTAS[key] == nil then
-      return nil, ("%s: unknown key '%s'; known are token, rights, device_s, build_s, disk_mb, waiting")
+      return nil, ("%s: unknown key '%s'; known are token, rights, device_s, build_s, disk_mb, waiting, "
+        .. "episodes")
         :format(where, tostring(key))
     end
   end
@@ -140,7 +142,7 @@ end
 ---@return table
 function clients.of_loopback(with_tasks)
   local one = { name = "local", rights = { candidates = true, metrics = true, tasks = with_tasks or nil },
-    quotas = assert(quotas_of({ waiting = 256 }, "local")) }
+    quotas = assert(quotas_of({ waiting = 256, episodes = math.huge }, "local")) }
   return setmetatable({ list = { one }, only = one }, Clients)
 end
 

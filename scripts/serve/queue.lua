@@ -17,8 +17,8 @@ Queue.__index = Queue
 ---@param capacity integer  that wait, of all clients together
 ---@return table
 function queue.new(slots, capacity)
-  return setmetatable({ free = slots, slots = slots, capacity = capacity, waiting = 0, lines = {}, cost = {}, floor = 0,
-    mean_s = 1 }, Queue)
+  return setmetatable({ free = slots, slots = slots, capacity = capacity, waiting = 0, unlimited = 0, lines = {},
+    cost = {}, floor = 0, mean_s = 1 }, Queue)
 end
 
 local function line_of(self, name)
@@ -33,11 +33,21 @@ local function line_of(self, name)
   return line
 end
 
---- How many requests of a client wait.
+--- How many requests of a client wait, without those that wait without a limit.
 ---@param name string
 ---@return integer
 function Queue:of(name)
-  return #(self.lines[name] or {})
+  local count = 0
+  for _, waiter in ipairs(self.lines[name] or {}) do
+    count = count + (waiter.unlimited and 0 or 1)
+  end
+  return count
+end
+
+--- Whether no more may wait. What waits without a limit of its own takes no place of those that have one.
+---@return boolean
+function Queue:full()
+  return self.waiting - self.unlimited >= self.capacity
 end
 
 --- Seconds until a request that comes now may be worked on, by the mean of those before.
@@ -62,6 +72,7 @@ local function take_out(self, name, waiter)
     if other == waiter then
       table.remove(line, index)
       self.waiting = self.waiting - 1
+      self.unlimited = self.unlimited - (waiter.unlimited and 1 or 0)
       break
     end
   end
@@ -92,19 +103,21 @@ end
 --- queue's alone: "turn_busy" when it is full, "turn_limit" when the client has too many that wait.
 ---@async
 ---@param name string   of the client
----@param most integer  of its requests that wait
+---@param most integer  of its requests that wait; math.huge: it waits however many do
 ---@param fn fun(waited_s: number): number, ...
 ---@return any
 function Queue:run(name, most, fn)
-  if self.waiting >= self.capacity then
+  local unlimited = most == math.huge
+  if not unlimited and self:full() then
     return nil, ("%d requests wait, and no more may"):format(self.waiting), "turn_busy"
   elseif self:of(name) >= most then
     return nil, ("%d requests of this client wait, and no more may"):format(self:of(name)), "turn_limit"
   end
   local begin = sched.now()
-  local waiter = { turn = sched.channel(1) }
+  local waiter = { turn = sched.channel(1), unlimited = unlimited }
   table.insert(line_of(self, name), waiter)
   self.waiting = self.waiting + 1
+  self.unlimited = self.unlimited + (unlimited and 1 or 0)
   grant(self)
   local ok, reason = pcall(waiter.turn.take, waiter.turn)
   if not ok and not waiter.granted then

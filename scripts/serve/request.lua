@@ -51,8 +51,12 @@ local function checked_files(files)
   return files
 end
 
--- A loaded task, or one that came along where the client may send tasks. A loaded task's own text needs no right.
-local function checked_task(given, tasks, may_submit)
+--- A loaded task, or one that came along where the client may send tasks. A loaded task's own text needs no right.
+---@param given any   the field of a body
+---@param tasks table   serve.tasks
+---@param may_submit boolean
+---@return table|nil, string? message, string? code
+function request.task(given, tasks, may_submit)
   if type(given) == "string" then
     local found, message = tasks:find(given)
     return found, message and "task: " .. message, "no_task"
@@ -110,8 +114,24 @@ local function candidate_of(body, skill)
   return { files = template.with(files, skill) }
 end
 
--- The object of a text that has no other fields than these.
-local function object_of(text, fields)
+--- What is wrong with the fields `scheme` and `measure` of a body; nil for nothing.
+---@param body table
+---@return string|nil
+function request.wrong_choices(body)
+  if body.scheme ~= nil and (type(body.scheme) ~= "string" or #body.scheme > MOST_NAME) then
+    return "scheme: the name of a reward scheme expected"
+  elseif body.measure ~= nil and type(body.measure) ~= "boolean" then
+    return "measure: true or false expected"
+  elseif body.rules ~= nil and body.rules ~= "own" and body.rules ~= "mixed" then
+    return "rules: own or mixed expected"
+  end
+end
+
+--- The object of a text that has no other fields than these.
+---@param text string
+---@param fields string[]
+---@return table|nil, string? message
+function request.object(text, fields)
   local body, message = json.decode(text)
   if not is_object(body) then
     return nil, body == nil and message or "the body is no JSON object"
@@ -147,19 +167,16 @@ end
 ---@param options ReadOptions
 ---@return VerdictRequest|nil, string? message, string? code   bad_input, no_task, no_right
 function request.verdict(text, options)
-  local body, message = object_of(text, FIELDS.verdict)
+  local body, message = request.object(text, FIELDS.verdict)
   if not body then
     return nil, message, "bad_input"
   end
   body = renamed(body)
-  if body.scheme ~= nil and (type(body.scheme) ~= "string" or #body.scheme > MOST_NAME) then
-    return nil, "scheme: the name of a reward scheme expected", "bad_input"
-  elseif body.measure ~= nil and type(body.measure) ~= "boolean" then
-    return nil, "measure: true or false expected", "bad_input"
-  elseif body.rules ~= nil and body.rules ~= "own" and body.rules ~= "mixed" then
-    return nil, "rules: own or mixed expected", "bad_input"
+  local wrong = request.wrong_choices(body)
+  if wrong then
+    return nil, wrong, "bad_input"
   end
-  local task, why, code = checked_task(body.task, options.tasks, options.may_submit)
+  local task, why, code = request.task(body.task, options.tasks, options.may_submit)
   if not task then
     return nil, why, code
   end
@@ -177,13 +194,13 @@ end
 ---@return {kind: string, task: table, files: table<string, string>, name?: any, values?: any}|nil
 ---@return string? message, string? code
 function request.feedback(text, options)
-  local body, message = object_of(text, FIELDS.feedback)
+  local body, message = request.object(text, FIELDS.feedback)
   if not body then
     return nil, message, "bad_input"
   elseif not KINDS[body.kind] then
     return nil, "kind: verify, profile or tune expected", "bad_input"
   end
-  local task, why, code = checked_task(body.task, options.tasks, options.may_submit)
+  local task, why, code = request.task(body.task, options.tasks, options.may_submit)
   if not task then
     return nil, why, code
   end

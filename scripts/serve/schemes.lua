@@ -67,9 +67,17 @@ end
 ---@param verdict table
 ---@return number|nil reward, table|string parts_or_why, string? hash
 function Schemes:score(scheme, verdict)
+  return self:score_episode(scheme, { verdict = verdict, turns = {}, labels = {} })
+end
+
+--- The reward of an episode, with its turns and labels; nil and why where it must not be scored.
+---@param scheme table
+---@param episode {verdict: table, turns: table[], labels: table<string, integer>}
+---@return number|nil reward, table|string parts_or_why, string? hash
+function Schemes:score_episode(scheme, episode)
   self.step = self.step + 1
   scheme:at_step("serve", self.step)
-  return scheme:score({ verdict = verdict, turns = {}, labels = {} }, self.step)
+  return scheme:score(episode, self.step)
 end
 
 return schemes

@@ -8,11 +8,12 @@ local json = require "khost.json"
 local tree = {}
 
 -- The first stage that reads a section of the preset, or a key of it that is read earlier than the others. A section
--- that stands in neither list counts from the first stage on, so that a section nobody thought of costs time and never a
--- wrong table.
+-- that stands in neither list counts from the first stage on, so that a section nobody thought of costs time and never
+-- a wrong table.
 tree.FIRST_USE = {
-  reward = "base", validate = "base", supervised = "supervised", ppo = "single_turn", single_turn = "single_turn",
-  collect = "collect", rft = "rft", value = "value", agentic = "agentic", evaluate = "evaluate",
+  reward = "base", validate = "base", supervised = "supervised", dialogues = "supervised", ppo = "single_turn",
+  single_turn = "single_turn", collect = "collect", rft = "rft", value = "value", agentic = "agentic",
+  evaluate = "evaluate",
   ["ppo.temperature"] = "base", ["ppo.pack_tokens"] = "supervised", ["single_turn.answer_tokens"] = "base",
 }
 local UNUSED = { plan = true }  -- costs for `--plan`

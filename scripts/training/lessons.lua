@@ -29,8 +29,10 @@ function lessons.combination(chain)
   return table.concat(names, " ")
 end
 
--- Combinations of all tasks that the store has, whatever set they are of and whether the filter kept them.
-local function taken(run)
+--- Combinations of all tasks that the store has, whatever set they are of and whether the filter kept them.
+---@param run table
+---@return table<string, true>
+function lessons.taken(run)
   local found = {}
   for _, row in ipairs(assert(run.store:list("tasks"))) do
     if row.chain then
@@ -74,17 +76,20 @@ end
 ---@field length integer[]
 ---@field by_family? boolean   families in turn instead of drawn
 ---@field least? integer       every operator of the families is in so many tasks at least; 0
+---@field timed? boolean        of the sizes and the weight of timed tasks
+---@field name? string          what their ids begin with; "lesson"
 
 --- Tasks for lessons. Raises where the families have too few combinations that are free.
 ---@param run table
 ---@param o LessonOptions
 ---@return table[] tasks   ComposedTask with an id
 function lessons.tasks(run, o)
-  local c, used, list, counts = run.config.tasks, taken(run), {}, {}
+  local c, used, list, counts = run.config.tasks, lessons.taken(run), {}, {}
   local families = distinct(c.families)
   local function draw(names, must)
     for _ = 1, MOST_TRIES do
-      local task = corpus.task(o.stream, "base", { families = names, length = o.length, shapes = c.small_shapes })
+      local task = corpus.task(o.stream, "base", { families = names, length = o.length, heavy = o.timed,
+        shapes = o.timed and c.shapes or c.small_shapes })
       local key = lessons.combination(task.chain)
       if not used[key] and (not must or (" " .. key .. " "):find(" " .. must .. " ", 1, true)) and
         experts.of(run.config.machine.target).answer(task.graph) then
@@ -97,7 +102,7 @@ function lessons.tasks(run, o)
     if not task then
       return false
     end
-    task.id = ("lesson-%03d"):format(#list + 1)
+    task.id = ("%s-%03d"):format(o.name or "lesson", #list + 1)
     list[#list + 1] = task
     for name in task.chain:gmatch("%S+") do
       counts[name] = (counts[name] or 0) + 1

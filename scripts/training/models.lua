@@ -91,24 +91,39 @@ function models.close(run)
   end
 end
 
---- The policy that draws with a trainer's weights, in the chat format that its tokenizer speaks. A model that speaks
---- ChatML answers with files, under the prompts of the run, unless the preset says prompt.answers = "tools".
+--- Whether the agent of a run calls tools; else its answers are files.
+---@param run table
+---@return boolean
+function models.calls_tools(run)
+  return (run.config.prompt or {}).answers == "tools"
+end
+
+-- A model that reads graphs speaks its own format. One that speaks ChatML answers with files, under the prompts of the
+-- run; as an agent it calls tools where the preset says prompt.answers = "tools".
+local function format_of(run, engine, agent)
+  local format = formats.of(engine)
+  if format.answers_are_files then
+    return format
+  elseif agent and models.calls_tools(run) then
+    return formats.learnt(run.config.prompt.calls)
+  end
+  run.models.format = run.models.format or prompts.format(run)
+  return run.models.format
+end
+
+--- The policy that draws with a trainer's weights, in the chat format that its tokenizer speaks.
 ---@param run table
 ---@param actor khost.Trainer
 ---@param name string
----@param how? {format?: table, fixed?: boolean}   fixed: without prompt variants, as validation and evaluation ask
+---@param how? {format?: table, fixed?: boolean, agent?: boolean}   fixed: without prompt variants, as validation and
+---  evaluation ask; agent: it plays several turns, with tools where the preset says so
 ---@return table
 function models.policy(run, actor, name, how)
   local engine = actor:policy()
   run.models.engines = run.models.engines or {}
   table.insert(run.models.engines, engine)
-  local format = how and how.format or formats.of(engine)
-  if not (how and how.format) and not format.answers_are_files and (run.config.prompt or {}).answers ~= "tools" then
-    run.models.format = run.models.format or prompts.format(run)
-    format = run.models.format
-  end
-  return local_policy.open(engine, format, { name = name, temperature = run.config.ppo.temperature,
-    tokens = run.config.model.tokens, fixed = how and how.fixed })
+  return local_policy.open(engine, how and how.format or format_of(run, engine, how and how.agent), { name = name,
+    temperature = run.config.ppo.temperature, tokens = run.config.model.tokens, fixed = how and how.fixed })
 end
 
 --- Saves what a stage made, as a model of its own: weights alone, since the next stage begins with a fresh optimizer.

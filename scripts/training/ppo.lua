@@ -67,6 +67,11 @@ function ppo.rollouts(setting, tasks, group, limit)
     list[#list + 1] = episodes[index]
   end
   local facts = describe(list)
+  if not setting.policy.format.answers_are_files then
+    for name, value in pairs(watch.calls(list)) do
+      facts[name] = value
+    end
+  end
   bar:finish(("reward %.3f, pass %.2f, distinct %.2f"):format(facts.reward or 0 / 0, facts.pass_rate or 0 / 0,
     facts.distinct))
   return list, facts
@@ -78,11 +83,17 @@ function ppo.keep_metrics(run, stage, step, metrics, hash)
     return  -- they are in the store
   end
   local numbers = {}
-  for name, value in pairs(metrics) do
+  local function note(name, value)
     if type(value) == "number" and value == value then
       numbers[name] = value
       log.metric(stage .. "/" .. name, value, step)
     end
+  end
+  for name, value in pairs(metrics) do
+    note(name, value)
+  end
+  for tool, count in pairs(metrics.tools or {}) do
+    note("tool_" .. tool, count)
   end
   assert(run.store:metrics(stage, step, numbers, hash))
 end
@@ -94,6 +105,7 @@ end
 ---@field group integer
 ---@field turns integer
 ---@field answer_tokens integer
+---@field observation_tokens? integer
 ---@field limit integer
 ---@field actor_lr? number    instead of [ppo]'s
 ---@field reference string     folder of the model that the stage begins with, which ppo.kl holds the actor to
@@ -129,8 +141,8 @@ function ppo.run(run, models, tasks, o)
     local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
     local chosen = curriculum:draw(o.tasks, stream)
     local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, measure = true, reuse = true, pick = run.config.reward.on,
-      replay = before ~= nil })
+      answer_tokens = o.answer_tokens, observation_tokens = o.observation_tokens, measure = true, reuse = true,
+      pick = run.config.reward.on, replay = before ~= nil })
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()

@@ -74,4 +74,12 @@ function prompts.format(run)
   return files.format { target = target, fixed = forms[0], variants = forms }
 end
 
+--- The chat format with the first rules of a target and no worked example, for models that somebody else trains: what
+--- is in front of an answer then depends on no run.
+---@param target "cpu"|"cuda"
+---@return table format   chat.files
+function prompts.plain(target)
+  return files.format { target = target, fixed = { system = RULES[target][1], examples = {} } }
+end
+
 return prompts

@@ -22,4 +22,20 @@ function rejection.sort(trajectories, keep)
   return kept, dropped, by_reason
 end
 
+--- Which turns of a trajectory are worth imitating: not one that was invalid or failed, and none that left files which
+--- the agent's own verification refuted later. What such a turn was followed by may be worth learning, it is not.
+---@param turns table[]   as stored
+---@return boolean[]
+function rejection.good_turns(turns)
+  local refuted, good = {}, {}
+  for _, turn in ipairs(turns) do
+    refuted[turn.workspace or ""] = turn.verified == false or refuted[turn.workspace or ""]
+  end
+  for index, turn in ipairs(turns) do
+    local wrong = turn.changes ~= nil and turn.workspace ~= nil and refuted[turn.workspace]
+    good[index] = not wrong and turn.status ~= "failed" and turn.status ~= "invalid" and turn.status ~= "error"
+  end
+  return good
+end
+
 return rejection

@@ -6,6 +6,7 @@ local log = require "khost.log"
 local episode = require "agent.episode"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
+local watch = require "training.watch"
 
 local validate = {}
 
@@ -17,11 +18,12 @@ local validate = {}
 ---@param stage string
 ---@param step integer
 ---@param policy table
----@param o {turns: integer, answer_tokens: integer, limit: integer}
+---@param o {turns: integer, answer_tokens: integer, observation_tokens?: integer, limit: integer}
 ---@return table
 function validate.play(run, stage, step, policy, o)
   local setting = episode.of_run(run, { policy = policy, stage = stage, step = step, turns = o.turns, measure = true,
-    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens, salt = "validation" })
+    reuse = true, pick = run.config.reward.on, answer_tokens = o.answer_tokens,
+    observation_tokens = o.observation_tokens, salt = "validation" })
   local tasks, once = {}, run:tasks("validation")
   for _, task in ipairs(run:tasks("validation_timed")) do
     once[#once + 1] = task
@@ -35,6 +37,13 @@ function validate.play(run, stage, step, policy, o)
     return episode.play_until_counted(setting, task, index)
   end, { limit = o.limit })
   local result = validate.figures(tasks, played)
+  if not policy.format.answers_are_files then
+    local list = {}
+    for index = 1, #tasks do
+      list[#list + 1] = played[index]
+    end
+    result.validation_well_formed = watch.calls(list).well_formed
+  end
   for name, value in pairs(result) do
     log.metric(stage .. "/" .. name, value, step)
   end

@@ -41,6 +41,56 @@ function watch.spread(episodes)
     distinct_texts = spoken > 0 and kinds / spoken or nil }
 end
 
+-- What was wrong with a call although it was read.
+local ILL_FORMED = { lenient_json = true, unclosed = true }
+
+-- A call that its tool could take: it was read without a repair and it fits the tool's schema.
+local function is_well_formed(call)
+  return call.name ~= nil and call.status ~= "invalid" and not ILL_FORMED[call.label or ""]
+end
+
+--- How an agent called its tools. `calls`: what it tried, where an answer that was cut off counts as one, and so does
+--- a first answer without a call, which leaves nothing to judge. `well_formed`: the share of them that were read as
+--- they stood and that fit the tool's schema. `tools`: well-formed calls by tool.
+---@param episodes table[]
+---@return {calls: integer, well_formed?: number, tools: table<string, integer>, tools_used: integer}
+function watch.calls(episodes)
+  local tried, good, by_tool, kinds = 0, 0, {}, 0
+  for _, e in ipairs(episodes) do
+    for index, turn in ipairs(type(e.turns) == "table" and e.turns or {}) do
+      for _, call in ipairs(turn.calls or {}) do
+        tried = tried + 1
+        if is_well_formed(call) then
+          good, kinds = good + 1, kinds + (by_tool[call.name] and 0 or 1)
+          by_tool[call.name] = (by_tool[call.name] or 0) + 1
+        end
+      end
+      tried = tried + (not turn.calls and (index == 1 or turn.label ~= nil) and 1 or 0)
+    end
+  end
+  return { calls = tried, well_formed = tried > 0 and good / tried or nil, tools = by_tool, tools_used = kinds }
+end
+
+--- Use by tool in one line, the most used first.
+---@param by_tool table<string, integer>
+---@return string
+function watch.tools_text(by_tool)
+  local names, parts = {}, {}
+  for name in pairs(by_tool) do
+    names[#names + 1] = name
+  end
+  table.sort(names, function(a, b)
+    if by_tool[a] ~= by_tool[b] then
+      return by_tool[a] > by_tool[b]
+    end
+    return a < b
+  end)
+  for index, name in ipairs(names) do
+    parts[index] = ("%s %d"):format(name, by_tool[name])
+  end
+  return #parts > 0 and table.concat(parts, ", ") or "none"
+end
+
 local Coverage = {}
 Coverage.__index = Coverage
 
@@ -84,6 +134,13 @@ end
 ---@return string
 function watch.line(stage, facts, metrics, tasks)
   local validated = facts.validation_pass and (", validation pass %.2f"):format(facts.validation_pass) or ""
+  if (metrics.actor_clip_frac or 0) > 0 then
+    validated = (", clipped %.3f of the last update%s"):format(metrics.actor_clip_frac, validated)
+  end
+  if facts.tools then
+    validated = (", calls well-formed %s (%s)%s"):format(number("%.3f", facts.well_formed),
+      watch.tools_text(facts.tools), validated)
+  end
   return ("%s, step %d: reward %s, pass %s, entropy %s a token and %s an answer, distinct %s, covered %d of %d%s; "
     .. "played in %.1f s, updated in %.1f s"):format(stage, facts.step, number("%.2f", facts.reward),
     number("%.2f", facts.pass_rate), number("%.3f", facts.nats_token), number("%.1f", facts.nats_answer),

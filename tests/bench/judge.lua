@@ -276,8 +276,10 @@ local function run(list)
   for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do  -- their baselines
     assert(process:request("evaluate", fixtures.request(name)))
   end
-  local tasks = tasks_of(names.good, chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil)
-  opened(process, tasks, chosen.jobs)
+  local tasks = chosen.mix > 0 and tasks_of(names.good, chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil) or {}
+  if #tasks > 0 then
+    opened(process, tasks, chosen.jobs)
+  end
   local state = { stop = false, steps = 0 }
   local training = chosen.busy and sched.spawn(busy_trainer, state) or nil
   if chosen.mix > 0 then

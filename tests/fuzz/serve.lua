@@ -5,6 +5,7 @@
 --   ./khost tests/fuzz/serve.lua [--seconds 300] [--seed 1] [--only N]
 local args = require "lib.args"
 local clients = require "serve.clients"
+local episode_request = require "serve.episode_request"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
@@ -68,6 +69,32 @@ local function read_body(random)
   end
 end
 
+local EPISODES = { "{", "}", "[", "]", ",", ":", '"task": "task"', '"tokenizer": "toy"', '"format": "hermes"',
+  '"format": "files"', '"format": "tiny"', '"limits": {"turns": 3}', '"limits": {"tokens": 1e99}', '"limits": [1]',
+  '"scheme": 3', '"measure": false', '"step": 1', '"step": -1', '"tokens": [1, 2]', '"tokens": [1.5]',
+  '"tokens": [null, 1]', '"tokens": {"1": 2}', '"logprobs": [-1, -2]', '"logprobs": [1e400]', '"finish": "stop"',
+  '"finish": "failed"', '"version": 3', '"version": "x"', '"message": "m"', "null", '"\\u0000"',
+  '{"task": "task", "tokenizer": "toy"}', '{"step": 1, "tokens": [1], "logprobs": [-1], "finish": "stop"}' }
+local CODEC = { special = function(_, text) return text:find("im_", 1, true) and 1 or nil end }
+local TOKENIZERS = { find = function(_, name)
+  if name == "toy" then return { tokenizer = CODEC, ends = {} } end
+  return nil, "no such tokenizer"
+end }
+
+local function read_episode(random)
+  local text = mutate.broken(random, mutate.assemble(random, EPISODES, 8), 2)
+  local asked, message, code = episode_request.create(text, { tasks = known, may_submit = false, target = "cpu",
+    tokenizers = TOKENIZERS })
+  assert(asked and asked.task.source and asked.format.open and asked.limits.turns >= 1
+    or type(message) == "string" and (code == "bad_input" or code == "no_task" or code == "no_right"),
+    "an episode without a task, or a refusal without a code")
+  local step, why = episode_request.step(text, random:number() < 0.5)
+  assert(step or type(why) == "string", "a refusal without a word")
+  for index, token in ipairs(step and step.tokens or {}) do
+    assert(token >= 0 and token % 1 == 0 and step.logprobs[index] <= 0.01, "a token that is none")
+  end
+end
+
 local function read_head(random)
   local text = mutate.broken(random, mutate.assemble(random, HEADS, 5), 2)
   local refusal = gate.check({ headers = { host = text } }, gate.hosts {})
@@ -123,6 +150,7 @@ local function run(list)
   local failures = options.only and 0 or fuzz_http(options)
   failures = failures + mutate.run("bodies", options, function(random)
     read_body(random)
+    read_episode(random)
     read_head(random)
     read_tokens(random)
   end)

@@ -297,6 +297,24 @@ TEST_CASE("serve: more connections than are allowed are turned away, and places 
   CHECK(has(second.read("\r\n\r\nx"), "200 OK"));
 }
 
+TEST_CASE("serve: one address gets no more than its share of the connections, and its places come back") {
+  Limits limits;
+  limits.connections = 8;
+  limits.peer_connections = 1;
+  Service service(limits);
+  {
+    Peer first(service);
+    first.send(kHead + "Content-Length: 0\r\n\r\n");
+    CHECK(has(first.read("x-test"), "200 OK"));
+    Peer second(service);
+    CHECK(has(second.read(), "503 Service Unavailable"));
+  }
+  REQUIRE(eventually([&] { return service.on_loop([&] { return service.listener().counts().open == 0; }); }));
+  Peer third(service);
+  third.send(kHead + "Content-Length: 0\r\n\r\n");
+  CHECK(has(third.read("x-test"), "200 OK"));
+}
+
 TEST_CASE("serve: a closed listener lets idle connections go and answers what is in work") {
   Service service({}, false);
   Peer idle(service);

@@ -2,7 +2,6 @@
 -- hash of a kernel says whether it is right and how fast. The model's weights are random, so once the base model was
 -- looked at whatever it says counts as a file; what a real answer means, lessons_test asks.
 local args = require "lib.args"
-local chat_model = require "tests.lua.chat_model"
 local client = require "judge.client"
 local compose = require "synthesis.compose"
 local corpus = require "policies.corpus"
@@ -15,6 +14,7 @@ local random = require "lib.random"
 local sched = require "khost.sched"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
+local toy = require "training.toy"
 
 local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",
   "evaluate", "report" }
@@ -156,7 +156,7 @@ local spec = {}
 
 function spec.every_stage_runs_on_target_cuda_with_a_chat_model_and_its_weights_can_be_made_again_from_the_store()
   in_folder(function(root)
-    chat_model.write(root .. "/model", texts())
+    toy.write(root .. "/model", texts())
     local folder, _, problem = run_all(root, SETTINGS)
     t.is_true(type(problem) ~= "string", problem)
     local run = assert(store.open(folder, { read_only = true }))

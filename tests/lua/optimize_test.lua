@@ -89,7 +89,7 @@ function spec.the_fastest_correct_state_of_all_episodes_wins()
     local stored = run:get("trajectories", 1)
     t.is_true(stored.turns[2].calls[2].observation:find("verify: right", 1, true), stored.turns[2].calls[2].observation)
     t.is_true(stored.turns[3].calls[2].observation:find("verify: wrong", 1, true))
-    t.expect({ stored.turns[2].verified, stored.turns[3].verified }, { true, nil })
+    t.expect({ stored.turns[2].verified, stored.turns[3].verified }, { true, false })
     t.expect({ stored.head.skill, stored.head.seed, #stored.head.tools_hash, #stored.turns[1].workspace },
       { "cpp-kernel", 1, 64, 64 })
     t.expect({ stored.verdict.correct, stored.status, stored.turns[1].changes["kernels/k.cpp"] }, { true,

@@ -30,7 +30,8 @@ end
 kit.wrong = function() return kit.verdict("wrong", "verify", "mismatch") end
 
 --- Calls fn(service) with a listening service: post(body, options), get(path, headers), base, app, asked.
---- Options: answer(kind, body), what the judge answers; clients, the text of a token file; slots, capacity, hosts.
+--- Options: answer(kind, body), what the judge answers; clients, the text of a token file; slots, capacity, hosts;
+--- episodes, as serve.app takes them.
 ---@param options table
 function kit.with(options, fn)
   local asked = {}
@@ -42,13 +43,14 @@ function kit.with(options, fn)
   known:add { id = "task", name = "task", source = kit.SOURCE, hash = kit.TASK }
   local service = app.new { judge = judge, tasks = known, schemes = assert(schemes.open "milestone"), target = "cpu",
     clients = options.clients and assert(clients.parse(options.clients, "tokens.toml")) or clients.of_loopback(false),
-    hosts = gate.hosts(options.hosts or {}), slots = options.slots or 2, capacity = options.capacity or 8 }
+    hosts = gate.hosts(options.hosts or {}), slots = options.slots or 2, capacity = options.capacity or 8,
+    episodes = options.episodes }
   local listener = assert(serve.listen { header_s = 2, body_s = 2, idle_s = 2 })
   local accepting = sched.spawn(service.serve, service, listener)
   local base = ("http://127.0.0.1:%d"):format(listener:port())
   local it = { app = service, base = base, port = listener:port(), asked = asked, listener = listener }
-  function it.send(path, body, headers)
-    return assert(http.request { url = base .. path, method = body and "POST" or "GET", body = body or "",
+  function it.send(path, body, headers, method)
+    return assert(http.request { url = base .. path, method = method or body and "POST" or "GET", body = body or "",
       headers = headers or {} })
   end
   function it.post(body, how)

@@ -10,6 +10,7 @@ local schemes = require "serve.schemes"
 local sched = require "khost.sched"
 local skill = require "serve.skill"
 local t = require "tests.lua.harness"
+local turns = require "serve.turns"
 local usage = require "serve.usage"
 
 local spec = {}
@@ -182,6 +183,39 @@ function spec.a_client_with_too_many_that_wait_is_told_so()
   t.expect(codes, { [4] = "turn_limit" })
 end
 
+function spec.what_waits_without_a_limit_takes_no_place_of_what_has_one()
+  local q, tasks, codes = queue.new(1, 1), {}, {}
+  for index, most in ipairs { 9, math.huge, math.huge, 9, 9 } do
+    tasks[index] = sched.spawn(function()
+      local _, _, code = q:run("a", most, function()
+        sched.sleep(0.02)
+        return 0, true
+      end)
+      codes[index] = code
+    end)
+    sched.sleep(0)
+  end
+  t.expect({ q.waiting, q:of "a", q:full() }, { 3, 1, true })
+  for _, task in ipairs(tasks) do task:wait() end
+  t.expect({ codes, q.waiting, q.unlimited }, { { [5] = "turn_busy" }, 0, 0 })
+end
+
+function spec.a_void_costs_the_time_that_it_held_the_judge()
+  local who = { name = "a", quotas = { device_s = 9, build_s = 9, disk_mb = 9, waiting = 9 } }
+  local function cost_of(answer)
+    local taken = turns.new { slots = 1, capacity = 9, metrics = metrics.new(), target = "cpu" }
+    taken:run(who, nil, function(billed)
+      sched.sleep(0.05)
+      return billed(answer)
+    end)
+    return taken.queue.cost.a, taken.usage.totals.a.device_s
+  end
+  local void, used = cost_of { status = "void", stage = "task", reason = "judge_lost" }
+  t.is_true(void >= 0.05 and used == 0, tostring(void))
+  t.expect({ cost_of { status = "wrong", wall_s = { verify = 3 } } }, { 3, 3 })
+  t.is_true((cost_of { nodes = {} }) >= 0.05)
+end
+
 function spec.counts_have_the_form_that_prometheus_reads()
   local m = metrics.new()
   m:add("requests_total", { route = 'a"b\\\n', status = 200 })
@@ -212,6 +246,8 @@ function spec.the_command_refuses_what_would_be_open()
   refused({ "--set", "machine.isolation=none" }, "isolation")
   refused({ "--reward", "no_such" }, "no reward scheme")
   refused({ "--suite", "/nonexistent" }, "no such file or folder")
+  refused({ "--tokenizer", "/nonexistent" }, "NAME=FOLDER expected")
+  refused({ "--tokenizer", "x=/nonexistent" }, "/nonexistent/tokenizer.json: no such file")
 end
 
 function spec.schemes_are_those_of_scripts_rewards()

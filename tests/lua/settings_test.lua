@@ -1,13 +1,14 @@
 -- Settings tell the truth: every key of khost.toml and of the presets is read by something.
 local config = require "khost.config"
 local fs = require "khost.fs"
+local sched = require "khost.sched"
 local t = require "tests.lua.harness"
 
 -- Files that are given a whole section as a table and read its keys there.
 local GIVEN = { base = { "scripts/training/base.lua", "recipes/stages/base.lua" },
   ppo = { "scripts/training/ppo.lua", "scripts/training/update.lua" },
   plan = { "scripts/lib/plan.lua" }, tasks = { "scripts/synthesis/compose.lua" },
-  limits = { "scripts/agent/episode.lua" } }
+  limits = { "scripts/agent/episode.lua" }, dialogues = { "scripts/training/dialogues.lua" } }
 local FOLDERS = { "scripts", "recipes" }
 
 -- Path to code, comments left out.
@@ -47,6 +48,7 @@ local function unread(all, settings)
   for section, keys in pairs(settings) do
     if type(keys) ~= "table" or #keys > 0 then keys, section = { [section] = keys }, nil end
     for key in pairs(keys) do
+      sched.sleep(0)  -- others may run: there are some ten thousand pairs of a key and a file
       if #readers(all, section, key) == 0 then list[#list + 1] = (section and section .. "." or "") .. key end
     end
   end

@@ -188,6 +188,51 @@ TEST_CASE("what threads of a subject do to each other disturbs nobody, and anoth
   waitpid(hog, nullptr, 0);
 }
 
+TEST_CASE("a call is not late because others have its core, and one that waits for itself is") {
+  if (core_count() < 2) {
+    MESSAGE("skipped: one core");
+    return;
+  }
+  if (!std::filesystem::exists("/proc/self/schedstat")) {
+    MESSAGE("skipped: a kernel that does not say how long a thread waited for a core");
+    return;
+  }
+  Played subject(
+      [](ControlPage& page, std::uint32_t seq) {
+        seq == 2 ? work(0.8) : static_cast<void>(usleep(800000));
+        acknowledge(page, seq, 0);
+      },
+      0, 1);
+  std::vector<pid_t> hogs;
+  for (int i = 0; i < 2; i++) {
+    const pid_t hog = fork();
+    if (hog == 0) {
+      work(1e9);
+    }
+    pin(hog, subject_core(), 1);
+    hogs.push_back(hog);
+  }
+  // It has a third of its core: 2.4 s, of which it waits for 1.6 s.
+  CHECK(subject.clock().call(1).end == Window::End::done);
+  for (const pid_t hog : hogs) {
+    kill(hog, SIGKILL);
+    waitpid(hog, nullptr, 0);
+  }
+  CHECK(subject.clock().call(0.2).end == Window::End::timeout);
+}
+
+TEST_CASE("work behind an acknowledgement is charged whole, and of several cores nothing is taken off") {
+  Window window;
+  window.seconds = 1;
+  window.late_s = 0.5;
+  window.others_s = 0.25;
+  CHECK(charged_s(window, 0.1) == doctest::Approx(1.4));
+  CHECK(charged_s(window, 0.6) == 1);
+  CHECK(own_s(window, 1, 1) == 0.75);
+  CHECK(own_s(window, 1, 4) == 1);
+  CHECK(own_s(window, 0.1, 1) == 0);
+}
+
 TEST_CASE("a call that never comes back ends at its limit, and one whose process dies at once") {
   Played hangs([](ControlPage&, std::uint32_t) { work(1e9); });
   CHECK(hangs.clock().call(0.2).end == Window::End::timeout);

@@ -3,11 +3,14 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "sandbox/jail/tree.h"
 
@@ -47,4 +50,62 @@ TEST_CASE("a process that goes on again although something is timed is stopped a
   CHECK(comes_to(pid, false));
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
+}
+
+TEST_CASE(
+    "a shell's process that lets itself be continued while something is timed is killed, and a patient one is not") {
+  const pid_t host = fork();
+  if (host == 0) {
+    const pid_t jail = fork();
+    if (jail == 0) {
+      prctl(PR_SET_NAME, "bwrap");
+      if (fork() == 0) {
+        while (true) {
+          pause();
+        }
+      }
+      if (fork() == 0) {              // works on in spite of every stop
+        signal(SIGCONT, [](int) {});  // a timer's signal that nobody handles is not sent
+        sigevent event{};
+        event.sigev_notify = SIGEV_SIGNAL;
+        event.sigev_signo = SIGCONT;
+        timer_t timer;
+        const itimerspec soon{{0, 5000000}, {0, 5000000}};
+        timer_create(CLOCK_MONOTONIC, &event, &timer);
+        timer_settime(timer, 0, &soon, nullptr);
+        while (true) {
+        }
+      }
+      while (true) {
+        pause();
+      }
+    }
+    while (true) {
+      pause();
+    }
+  }
+  const auto children = [](pid_t pid) { return pid > 0 ? children_of(pid) : std::vector<pid_t>(); };
+  const auto jail = [&] {
+    const std::vector<pid_t> found = children(host);
+    return found.empty() ? 0 : found.front();
+  };
+  for (int i = 0; i < 500 && children(jail()).size() < 2; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  const std::vector<pid_t> both = children(jail());
+  REQUIRE(both.size() == 2);
+  {
+    Quiet quiet(0, host);
+    for (int i = 0; i < 200 && state_of(both[1]) != 'Z'; i++) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      quiet.stop_new_processes();
+    }
+    CHECK(state_of(both[1]) == 'Z');
+    CHECK(comes_to(both[0], true));
+  }
+  CHECK(comes_to(both[0], false));
+  for (const pid_t pid : {both[0], both[1], jail(), host}) {
+    kill(pid, SIGKILL);
+  }
+  waitpid(host, nullptr, 0);
 }

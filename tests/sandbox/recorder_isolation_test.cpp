@@ -66,6 +66,12 @@ TEST_CASE("a recorder starts no process, and neither signals nor reads another o
            {"raise ValueError({attempt(lambda: open(f'/proc/{pid}/mem', 'r+b')) for pid in others()})",
             "{'PermissionError'}"},
            {"raise ValueError(attempt(lambda: signal.setitimer(signal.ITIMER_REAL, 1)))", "itimer_error"},
+           {"raise ValueError(attempt(os.setsid))", "PermissionError"},
+           {"threading = sys.modules['threading']\nwaits = threading.Event()\nstarted = 0\ntry:\n"
+            "    while started < 200:\n        threading.Thread(target=waits.wait, daemon=True).start()\n"
+            "        started += 1\nexcept RuntimeError:\n    pass\nwaits.set()\n"
+            "raise ValueError(0 < started < 128)",
+            "True"},
            {"raise ValueError(attempt(lambda: os.sched_setaffinity(0, {0})))", "PermissionError"}}) {
     CAPTURE(body);
     CHECK(said(*hostile, body) == "ValueError: " + wanted);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <cmath>
 #include <random>
 
@@ -121,19 +123,38 @@ TEST_CASE("one bracket decides nothing and five leave nothing open") {
   CHECK(decide({0.7, 0.7, 0.7}) == true);
 }
 
-TEST_CASE("a block counts where three of four windows were undisturbed, and then these decide") {
+TEST_CASE("a block counts where three of four windows were undisturbed, and all of its windows decide") {
   BlockTimes times;
   CHECK_FALSE(times.steady());
   for (int i = 0; i < 20; i++) {
-    times.add(i < 5 ? 9 : 1, i >= 5);
+    times.add(i < 5 ? 9 : 1, i >= 5, 1.5);
   }
   CHECK(times.steady());
   CHECK(times.disturbed() == 5);
-  CHECK(times.samples().size() == 15);
+  CHECK(times.samples().size() == 20);
   CHECK(median(times.samples()) == 1);
-  times.add(9, false);
+  CHECK(*std::max_element(times.samples().begin(), times.samples().end()) == 1.5);
+  times.add(9, false, 1.5);
   CHECK_FALSE(times.steady());
   CHECK(times.samples().size() == 21);  // nobody chooses which of them count
+  CHECK(*std::max_element(times.samples().begin(), times.samples().end()) == 9);
+}
+
+TEST_CASE("who is slow in most of its windows is not fast because it disturbs some of these") {
+  BlockTimes times;
+  for (int i = 0; i < 20; i++) {
+    const bool slow = i < 12, disturbed = i < 5;
+    times.add(slow ? 2 : 1, !disturbed, slow ? 1.9 : 1);
+  }
+  REQUIRE(times.steady());
+  CHECK(median(times.samples()) >= 1.9);
+}
+
+TEST_CASE("a window on a new set that was disturbed shows no memory, and no speed where it looks like one") {
+  const std::vector<double> seen(20, 1e-3);
+  CHECK(memory_of(seen, {2e-3, 2e-3, 2e-3}, true, 0) == Memory::remembers);
+  CHECK(memory_of(seen, {2e-3, 2e-3, 2e-3}, false, 0) == Memory::doubtful);
+  CHECK(memory_of(seen, {1e-3, 2e-3, 1e-3}, false, 0) == Memory::none);
 }
 
 TEST_CASE("sets that were shown before may be faster by a tenth and two slacks, and no more") {

@@ -38,6 +38,78 @@ extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
 KHOST_EXPORT(relu_plus_one)
 )";
 
+// Right where it is granted nothing by which one process could tell another that lives beside it or comes behind it
+// something; else it says how much it was granted.
+constexpr const char* kTeller = R"(
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  int granted = 0;
+  const int own = open("/proc/self/exe", O_RDONLY);  // the same file for all
+  struct flock range = {};
+  range.l_type = F_RDLCK;
+  range.l_start = 77;
+  range.l_len = 1;
+  granted += flock(own, LOCK_EX | LOCK_NB) == 0;
+  granted += fcntl(own, F_SETLK, &range) == 0;
+  granted += fcntl(own, F_OFD_SETLK, &range) == 0;
+  range.l_type = F_WRLCK;
+  granted += fcntl(own, F_GETLK, &range) == 0;
+  granted += fcntl(own, F_SETLEASE, F_RDLCK) == 0;
+  granted += inotify_init1(0) >= 0;
+  granted += syncfs(own) == 0;
+  aio_context_t context = 0;
+  granted += syscall(SYS_io_setup, 1, &context) == 0;
+  granted += madvise(out, 4096, MADV_REMOVE) == 0;
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = (x[i] > 0 ? x[i] : 0) + 1;
+  }
+  close(own);
+  return granted;
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
+// Right where its own library is no file: its pages, times and locks would be there for its next process.
+constexpr const char* kOwner = R"(
+#include <string.h>
+#include <unistd.h>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  char path[4096] = {};
+  const long size = readlink("/proc/self/fd/7", path, sizeof path - 1);
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = (x[i] > 0 ? x[i] : 0) + 1;
+  }
+  return size > 0 && strncmp(path, "/memfd:", 7) == 0 ? 0 : 1;
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
+void check_right(const char* kernel) {
+  Json body = fixture("good/relu_plus_one");
+  body["files"] = {{"kernels/relu_plus_one.cpp", kernel}};
+  body["measure"] = false;
+  const Json verdict = JudgeProcess::shared().ask("evaluate", body);
+  CAPTURE(verdict.dump());
+  CHECK(verdict.value("status", "") == "ok");
+}
+
+TEST_CASE("a kernel tells no other process anything by files that both see") {
+  if (JudgeProcess::python() == nullptr) {
+    MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
+    return;
+  }
+  check_right(kTeller);
+  check_right(kOwner);
+}
+
 TEST_CASE("a kernel sees no file of the system but the libraries that it may link") {
   if (JudgeProcess::python() == nullptr) {
     MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
@@ -47,12 +119,7 @@ TEST_CASE("a kernel sees no file of the system but the libraries that it may lin
     MESSAGE("skipped: this build, or this system, shows subjects all of /usr");
     return;
   }
-  Json body = fixture("good/relu_plus_one");
-  body["files"] = {{"kernels/relu_plus_one.cpp", kKernel}};
-  body["measure"] = false;
-  const Json verdict = JudgeProcess::shared().ask("evaluate", body);
-  CAPTURE(verdict.dump());
-  CHECK(verdict.value("status", "") == "ok");
+  check_right(kKernel);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
+#include "sandbox/judge/planning.h"
 #include "sandbox/judge/service.h"
 
 namespace khost::judge::gpu {
@@ -27,11 +28,8 @@ Result<Json> recorded(Service& service, const Json& request) {
     return Failure{answer.failure().message, answer.failure().code == "timeout" ? "timeout" : "build"};
   }
   if (answer->is_object() && answer->contains("error") && (*answer)["error"].is_object()) {
-    const Json& error = (*answer)["error"];
-    const std::string line =
-        error.contains("line") && error["line"].is_number() ? " line " + error["line"].dump() : std::string();
-    const std::string reason = error.value("reason", "error");
-    return Failure{kFile + line + ": " + error.value("message", ""), refusal_of(reason) ? reason : "build"};
+    Complaint complaint = complaint_of((*answer)["error"]);
+    return Failure{std::move(complaint.message), refusal_of(complaint.reason) ? complaint.reason : "build"};
   }
   return answer;
 }

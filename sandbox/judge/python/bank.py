@@ -200,15 +200,24 @@ def first_only(tensor, axis, part=SAMPLE):
 
 
 def with_input(values, place, change):
-    """The inputs with one of their float tensors changed."""
-    count = -1
+    """The inputs with one of their float tensors changed; one that is given twice in both places."""
+    wanted = float_inputs(values)[place]
 
     def changed(tensor):
-        nonlocal count
-        count += tensor.is_floating_point()
-        return change(tensor) if tensor.is_floating_point() and count == place else tensor
+        return change(tensor) if tensor is wanted or same_memory(tensor, wanted) else tensor
 
     return with_tensors(values, changed)
+
+
+def same_memory(one, other):
+    return one.numel() > 0 and (one.data_ptr(), one.dtype, one.shape, one.stride()) == (
+        other.data_ptr(), other.dtype, other.shape, other.stride())
+
+
+def unread(sample, outputs):
+    """Whether the outputs are those of the sample in every bit although an input was changed: the model does not read what
+    was left out, so that leaving it out spares nothing."""
+    return all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(outputs, sample.expected))
 
 
 def sub_samples(sample):
@@ -232,6 +241,8 @@ def sub_samples(sample):
                     got = run(sample.model, with_input(sample.values, place, lambda t, change=change, axis=axis: change(t, axis)))
                 except Exception:
                     continue
+                if unread(sample, got):
+                    continue
                 yield Answer(f"sub_sample(input {place}, axis {axis}{way})", got, True)
 
 
@@ -246,9 +257,11 @@ def truncated(sample):
             return changed
 
         try:
-            yield Answer("truncated", run(sample.model, with_input(sample.values, 0, change)), True)
+            got = run(sample.model, with_input(sample.values, 0, change))
         except Exception:
             return
+        if not unread(sample, got):
+            yield Answer("truncated", got, True)
 
 
 def operators(sample, most=MOST_OPERATORS):
@@ -370,7 +383,7 @@ class Verdicts:
         for soft in (False, True):
             told = [steps for name, steps in needed.items() if name.startswith((OUTLIERS, ROUNDED)) == soft]
             while index + 1 < len(rule.steps) and not all(steps[index] for steps in told):
-                if soft and not self.passes(honest, place, index + 1):
+                if soft and not (rule.may_have(index + 1) and self.passes(honest, place, index + 1)):
                     break
                 index += 1
         rule.k = rule.steps[index]

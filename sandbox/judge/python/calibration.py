@@ -15,11 +15,11 @@ import bank
 from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from out_of_memory import is_out_of_memory
-from planting import NOWHERE, plant, reason_against
+from planting import NOWHERE, Reach, plant, reason_against
 from rule import PLANTED_STEPS, STEPS, Rule
 from sums import Sums
 from task_file import fresh, seed_all, state_of
-from task_inspection import check_value
+from task_inspection import check_outputs, check_value
 from tolerance import ONE_BIN, FloatMeasure, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
@@ -27,6 +27,7 @@ MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
 WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by many roundings
 AMBIGUOUS = 0.15        # undecided elements of an integer output, beyond which no answer can be called wrong
 WIDE_STEP = 64
+COARSE, FINE = 2.0 ** -24, 2.0 ** -53  # roundings of what is computed in float32, in float64
 REDUCED = 4096          # input elements for each one of an output from which a few of them are lost in it
 SLOW_S = 5.0            # a run in double that takes longer is done on one set of each kind only
 
@@ -96,7 +97,7 @@ def equal_sets(one, other):
 
 def outlying(sample, bold=False):
     """The sample with outliers, planted in place. Unplantable says why not."""
-    why = plant(sample.values, fresh_seed(), bold)
+    why = plant(sample.values, fresh_seed(), bold, Reach.of(sample.model, sample.values))
     if why:
         raise Unplantable(why)
     try:
@@ -117,6 +118,7 @@ class Calibration:
         self.task, self.settle = task, settle
         self.oracle_error, self.planting = "", "" if want_planted else "not wanted"
         self.verdicts, self.samples, self.exact, self.slow, self.bold = {}, {}, {}, False, False
+        self.narrow = set()  # places of float64 outputs that are computed in float32
 
     def sample(self, planted=False):
         seed = fresh_seed()
@@ -130,6 +132,8 @@ class Calibration:
         drawn = [first, second]
         if min(x.numel() for x in first.expected) < ONE_BIN or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
             drawn.append(self.sample())
+        for other in drawn[1:]:
+            check_outputs(first.expected, other.expected)
         self.samples["drawn"] = drawn
         if self.planting:
             return
@@ -146,11 +150,31 @@ class Calibration:
             self.planting = " ".join(str(error).split())
 
     def measures(self, kind):
-        """The errors of each output over the samples of a kind."""
+        """The errors of each output over the samples of a kind. A float64 output whose own error is that of float32 is
+        measured again as one that is computed there."""
+        measures = self.measured(kind)
+        reduced = [place for place, measure in enumerate(measures) if isinstance(measure, FloatMeasure) and
+                   measure.precision() == "reduced"]
+        fine = {place for place in reduced if measures[place].computed == torch.float64}
+        if fine:
+            self.narrow |= fine
+            return self.measures(kind)
+        self.round_inside(kind, [(place, measures[place]) for place in reduced])
+        return measures
+
+    def round_inside(self, kind, measures):
+        """Shows measures that look like those of reduced references what roundings between operators do."""
+        sample, exact = self.samples[kind][0], self.exact[kind]
+        outputs = self.attempt(sample, rounds=True) if measures and exact is not None else None
+        for place, measure in measures if outputs else ():
+            measure.add_inside(sample.expected[place], exact[place], outputs[place])
+
+    def measured(self, kind):
         small = any(x.numel() < ONE_BIN for x in self.samples[kind][0].expected)
         samples = self.samples[kind][:1 if self.slow else 3 if small else 2]
         terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
-        measures = [measure_of(x, terms / max(1, x.numel())) for x in samples[0].expected]
+        measures = [measure_of(x, terms / max(1, x.numel()), place in self.narrow)
+                    for place, x in enumerate(samples[0].expected)]
         for number, sample in enumerate(samples):
             if number and self.slow:
                 break
@@ -158,18 +182,30 @@ class Calibration:
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
                             None if wide is None else wide[place])
-            sequential = self.sequential(sample) if kind == "drawn" else None
+            sequential = self.sequential(sample)
             for place, measure in enumerate(measures if sequential else ()):
                 if isinstance(measure, FloatMeasure):
-                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place])
+                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place],
+                                           kind == "planted")
             if number == 0:
                 self.exact[kind] = exact
         return measures
 
+    def roundings(self, outputs):
+        """For each output the rounding by which inputs are moved; that of float64 where it is computed in it."""
+        fine = {place for place, x in enumerate(outputs) if x.dtype == torch.float64} - self.narrow
+        floats = {place for place, x in enumerate(outputs) if x.is_floating_point()}
+        return [FINE if place in fine or not floats - fine and floats else COARSE for place in range(len(outputs))]
+
+    def moved(self, sample, move):
+        """The outputs in double on inputs moved by `move` of a rounding, each from those moved by its own; None where a run
+        fails."""
+        steps = self.roundings(sample.expected)
+        runs = {u: self.attempt(sample, move(u)) for u in set(steps)}
+        return None if any(run is None for run in runs.values()) else [runs[u][place] for place, u in enumerate(steps)]
+
     def runs(self, sample, seed, widely):
         """The outputs in double (None without an oracle), those of the moved runs, and one moved widely."""
-        floats = [x for x in sample.expected if x.is_floating_point()]
-        u = 2.0 ** -53 if floats and all(x.dtype == torch.float64 for x in floats) else 2.0 ** -24
         if not self.oracle_error:
             try:
                 begin = time.monotonic()
@@ -179,14 +215,11 @@ class Calibration:
                 self.slow = self.slow or time.monotonic() - begin > SLOW_S
                 if [x.shape for x in exact] != [x.shape for x in sample.expected]:
                     raise ValueError("the outputs have other shapes in double")
-                moves = [Scattered(u, seed), Coherent(u)]
-                jumps = len(floats) < len(sample.expected) or sum(
+                moved = [self.moved(sample, move) for move in (lambda u: Scattered(u, seed), Coherent)]
+                jumps = any(not x.is_floating_point() for x in sample.expected) or sum(
                     x.numel() for x in sample.expected) <= WIDE_ELEMENTS
-                if widely and jumps:
-                    moves.append(Scattered(WIDE_STEP * u, seed + 1))
-                others = [self.attempt(sample, move) for move in moves]
-                wide = others.pop() if len(moves) > 2 else None
-                return exact, [o for o in others if o is not None], wide
+                wide = self.moved(sample, lambda u: Scattered(WIDE_STEP * u, seed + 1)) if widely and jumps else None
+                return exact, [outputs for outputs in moved if outputs is not None], wide
             except Exception as error:  # the model does not run in double
                 if is_out_of_memory(error) and not self.settle:
                     raise
@@ -202,7 +235,7 @@ class Calibration:
 
     @staticmethod
     def sequential(sample):
-        """The outputs with every sum in one float32 accumulator; None where there is no such sum."""
+        """The outputs of a plain kernel, None where it has no sum and no function of another form."""
         mode = Sums()
         try:
             outputs = run(sample.model, sample.values, mode)
@@ -210,9 +243,9 @@ class Calibration:
             return None
         return outputs if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else None
 
-    def attempt(self, sample, move):
+    def attempt(self, sample, move=None, rounds=False):
         try:
-            moved = run_in_double(sample.model, sample.values, move)
+            moved = run_in_double(sample.model, sample.values, move, rounds)
         except Exception as error:  # outside its domain by one rounding
             if is_out_of_memory(error):
                 raise

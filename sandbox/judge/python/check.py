@@ -21,7 +21,7 @@ import check_nulls
 import check_structure
 from manifest import leaves
 from task_file import Task, TaskFault, call, finite, fresh
-from task_inspection import inspect_task
+from task_inspection import check_outputs, inspect_task
 
 TIMED_CALLS = 5
 MOST_CACHE = 32 << 20   # bytes of what the compiler made of one task
@@ -46,6 +46,8 @@ def limit_child(memory_bytes, compiles, device):
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_file, most_file))
     if not compiles:
         if device == "cpu":
+            torch.zeros((), requires_grad=True).clone().backward()  # autograd's threads, for a model that takes gradients
+            torch.set_num_threads = torch.set_num_interop_threads = lambda count: None  # there are none for it
             resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         sys.addaudithook(forbid)
 
@@ -225,6 +227,7 @@ def observed(request):
     for seed in (3, 4):
         other = draw(seed)
         earlier.append((other, leaves(call(model, copy.deepcopy(other)))))
+        check_outputs(first, earlier[-1][1])
     facts["constant_output"] = all(x.numel() > 1 and bool((x == x.reshape(-1)[0]).all()) for x in first)
     facts["same_across_inputs"] = all(map(check_nulls.close, first, earlier[0][1]))
     facts["input_independent"] = same_tensors(first, earlier[0][1])
@@ -282,6 +285,8 @@ def looked_at_again(task, model, request):
     values = draw(first)
     outputs = leaves(call(model, copy.deepcopy(values)))
     earlier = [(inputs, leaves(call(model, copy.deepcopy(inputs)))) for inputs in (draw(first + 1), draw(first + 2))]
+    for _, others in earlier:
+        check_outputs(outputs, others)
     facts["null_candidates"] = check_nulls.null_candidates(model, values, outputs, earlier)
     return facts
 

@@ -1,22 +1,29 @@
-"""Processes that run the code of many candidates, one after the other or side by side, in one jail. They are forked from a
-zygote that has imported what they need, are confined before they read their request, and what they left in the jail's
-folders is removed as soon as none of them lives.
+"""Processes that run the code of many candidates, or of many tasks, one after the other or side by side, in one jail. They
+are forked from a zygote that has imported what they need, and are confined before anything of a stranger runs. What
+candidates left in the jail's folders is removed as soon as none of them lives; of tasks, see TaskConfinement.
 
 Threads: a fork takes only the thread that calls it. Libraries that are merely imported may leave threads behind (a GPU's
 driver does when it is asked for devices), and a child may miss them. So one child tries before the first candidate comes;
 where it fails beside such threads, the zygote starts again and leaves the imports to its children."""
 
 import ctypes
+import hashlib
 import os
 import resource
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
 FOLDERS = ("/tmp", "/dev/shm")  # of the jail, writable for everybody in it
-LIMITS = {resource.RLIMIT_NPROC: 256, resource.RLIMIT_FSIZE: 64 << 20}
+# Threads and processes are counted for all of the jail's children together, and those of one share the cores with the
+# only thread that another one needs.
+MOST_THREADS = 128
+LIMITS = {resource.RLIMIT_NPROC: MOST_THREADS, resource.RLIMIT_FSIZE: 64 << 20}
+MOST_PROCESSES = 256  # of children that compile
+TASK_FOLDERS = "/tmp/tasks"
 PR_SET_DUMPABLE = 4
 TRIAL_S = 20  # a child that waits for a thread that it does not have would wait without an end
 LATE = "--late-imports"
@@ -67,6 +74,28 @@ def outcome_of_trial(pid):
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return f"a child on trial did not record in {TRIAL_S} s"
+
+
+def lower_limits(limits):
+    for limit, value in limits.items():
+        hard = resource.getrlimit(limit)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
+
+
+def check_confined(error):
+    if error:
+        raise OSError(error, "the process cannot be confined: " + os.strerror(error))
+
+
+def parent_of(pid):
+    """The number of a process's parent; 0 when it is gone or has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state, parent = file.read().rsplit(")", 1)[1].split()[:2]
+    except (OSError, IndexError):
+        return 0
+    return 0 if state in "ZX" else int(parent)
 
 
 class Folders:
@@ -142,10 +171,73 @@ class Confinement:
 
     def confine(self):
         """Nothing of the candidate has run yet. Afterwards this process can start threads alone, and reach no other one."""
-        for limit, value in LIMITS.items():
-            hard = resource.getrlimit(limit)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(limit, (value, value))
-        error = self.library.khost_confine()
-        if error:
-            raise OSError(error, "the process cannot be confined: " + os.strerror(error))
+        lower_limits(LIMITS)
+        check_confined(self.library.khost_confine())
+
+    def at_start(self):
+        self.confine()
+
+    def at_request(self, request):
+        pass
+
+    def child_ended(self):
+        pass
+
+
+class TaskConfinement:
+    """Of children that run tasks: a task is a stranger's code, and must not reach the children of other tasks or what
+    stays in the jail. Where they compile they may start processes: then each task has a folder of its own, which its
+    children alone write to and where its compiler keeps what it made, and what they leave behind is ended."""
+
+    PASSES = 20  # a process may fork until it is ended
+
+    def __init__(self, library, compiles):
+        self.library = ctypes.CDLL(library)
+        self.compiles = compiles
+        self.confined = False
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
+
+    def at_start(self):
+        lower_limits({resource.RLIMIT_NPROC: MOST_PROCESSES if self.compiles else MOST_THREADS})
+        if not self.compiles:
+            check_confined(self.library.khost_confine())
+
+    def at_request(self, request):
+        """Before the first of them is answered, which is when a stranger's code begins to run."""
+        if not self.compiles or self.confined:
+            return
+        self.confined = True
+        source = request.get("source") or request.get("baseline", {}).get("source") or str(os.getpid())
+        folder = os.path.join(TASK_FOLDERS, hashlib.sha256(source.encode()).hexdigest())
+        os.makedirs(folder, exist_ok=True)
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+        if code := sys.modules.get("torch._inductor.codecache"):  # what is there already is only read
+            code._HEADER_DIR = os.path.join(folder, "headers")
+            code._HEADER_LOCK_DIR = os.path.join(folder, "headers", "locks")
+        check_confined(self.library.khost_confine_compiler(folder.encode()))
+
+    def child_ended(self):
+        """Ends what is nobody's child any more: one that ended has left it."""
+        for _ in range(self.PASSES if self.compiles else 0):
+            left = [int(name) for name in os.listdir("/proc")
+                    if name.isdigit() and int(name) not in (1, os.getpid()) and parent_of(name) == 1]
+            if not left:
+                break
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        make_room()
+
+
+def make_room():
+    """Compilers keep what they made, for all tasks of the jail: the oldest goes before there is no room."""
+    place = os.statvfs("/tmp")
+    if place.f_bavail > 0.4 * place.f_blocks or not os.path.isdir(TASK_FOLDERS):
+        return
+    made = sorted((os.stat(entry).st_mtime, entry.path) for entry in os.scandir(TASK_FOLDERS))
+    for changed, path in made[:len(made) // 2]:
+        if time.time() - changed > 120:
+            shutil.rmtree(path, ignore_errors=True)

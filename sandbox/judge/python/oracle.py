@@ -7,6 +7,7 @@ import contextlib
 import copy
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -23,6 +24,7 @@ READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another numb
 # What these say of numbers that nothing was computed on is no matter of rounding.
 COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", "isin"}
 CONSTANTS = {"lift_fresh"}  # torch.tensor in a forward
+DTYPE_OF = torch.Tensor.dtype.__get__
 
 
 class AsRead:
@@ -67,24 +69,50 @@ class AsRead:
         return replacements if given and not missing else None
 
 
+class Disguised(TorchFunctionMode):
+    """Tells a model that runs in double the dtype that its tensors have in the reference: a model asks for one to choose a
+    branch, an epsilon (torch.finfo(x.dtype).eps) or the number that masks (torch.finfo(x.dtype).min)."""
+
+    def __init__(self, narrow):
+        super().__init__()
+        self.narrow = narrow
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        return self.narrow if func == DTYPE_OF and result == torch.float64 else result
+
+
+def dtype_told(tensors):
+    """The one dtype of float tensors of inputs and state, in which the reference computes; None where they have several,
+    or are float64."""
+    dtypes = {t.dtype for t in tensors if t.is_floating_point()}
+    return dtypes.pop() if len(dtypes) == 1 and not dtypes & {torch.float64} else None
+
+
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
 
-    def __init__(self, as_read=None, default=torch.float32):
-        """`default`: the dtype that torch's default was in the reference."""
+    def __init__(self, as_read=None, default=torch.float32, told=None, rounds=False):
+        """`default`: the dtype that torch's default was in the reference. `told`: that of its tensors (dtype_told).
+        `rounds`: whether what an operator returns is rounded to float32."""
         super().__init__()
-        self.as_read, self.default = as_read or AsRead(), default
+        self.as_read, self.default, self.told, self.rounds = as_read or AsRead(), default, told, rounds
 
     @classmethod
     def _should_skip_dynamo(cls):
         return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():  # nothing is disguised here
+            return self.dispatch(func, args, kwargs or {})
+
+    def dispatch(self, func, args, kwargs):
         if func in READS_BITS:
             raise NotImplementedError(f"{func} reads the bits of a float")
         if torch.Tag.nondeterministic_seeded in func.tags:  # the same draw as the reference's
             return tree_map(widened, func(*args, **kwargs))
+        if self.told and func.__name__.split(".")[0].startswith("nan_to_num"):
+            args, kwargs = with_largest(args, kwargs, torch.finfo(self.told).max)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if not tensors or func.__name__.split(".")[0] in CONSTANTS:
             return self.constant(func, args, kwargs)
@@ -106,7 +134,8 @@ class InDouble(TorchDispatchMode):
         if func._schema.is_mutable:  # a tensor outside inputs and state may be written to
             for narrow, wide in pairs:
                 narrow.copy_(wide)
-        return tree_map(widened, result)
+        result = tree_map(widened, result)
+        return tree_map(rounded, result) if self.rounds else result
 
     def constant(self, func, args, kwargs):
         """A tensor that is made of numbers in the code (linspace, full, tensor): the reference's, in double."""
@@ -120,6 +149,21 @@ class InDouble(TorchDispatchMode):
         if wide is not result:
             self.as_read.note(wide, result)
         return wide
+
+
+def with_largest(args, kwargs, largest):
+    """The arguments of nan_to_num with the numbers that stand for infinities: left out, they are the dtype's largest."""
+    given = dict(zip(("self", "nan", "posinf", "neginf"), args), **kwargs)
+    for name, value in (("posinf", largest), ("neginf", -largest)):
+        given[name] = value if given.get(name) is None else given[name]
+    return (given.pop("self"),), given
+
+
+def rounded(value):
+    """A float64 tensor rounded to float32 in place, where its elements do not share memory."""
+    if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and 0 not in value.stride():
+        value.copy_(value.float())
+    return value
 
 
 def widened(value):
@@ -139,9 +183,9 @@ def run(model, values, mode=None):
         return [leaf.detach() for leaf in leaves(call(model, values))]
 
 
-def run_in_double(model, values, move=None):
+def run_in_double(model, values, move=None, rounds=False):
     """The outputs in double. `move` changes each float tensor of inputs and state, which it gets in double together with
-    the tensor that the reference has."""
+    the tensor that the reference has. `rounds`: each operator's result is rounded to float32, as float32 kernels do."""
     default = torch.get_default_dtype()
     change = (lambda wide, own: wide) if move is None else move
     as_read = AsRead()
@@ -163,8 +207,10 @@ def run_in_double(model, values, move=None):
         for name, tensor in state_of(wide).items():
             if tensor.is_floating_point():
                 as_read.note(tensor.data, own[name].data)
-        with InDouble(as_read, default):
-            return [leaf.detach() for leaf in leaves(call(wide, with_tensors(values, widen)))]
+        given, told = with_tensors(values, widen), dtype_told([*leaves(values), *own.values()])
+        with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, rounds):
+            outputs = call(wide, given)
+        return [leaf.detach() for leaf in leaves(outputs)]
     finally:
         torch.set_default_dtype(default)
 

@@ -1,18 +1,64 @@
 """Planted sets: a few elements of float inputs stand far beyond the others, at random places and at the ends of axes, so
-that an answer must be right there too. Planting keeps what a task may count on: a tensor whose values have structure is
-left alone, exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
+that an answer must be right there too; where a model divides by what it measures of its inputs, one row is small, so that
+what guards the division shows. Planting keeps what a task may count on: a tensor whose values have structure is left alone,
+exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
 
 import math
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from manifest import leaves
+from task_file import call, fresh
 
 OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 SMALLEST = 64
 FEW = 16          # a tensor with no more different values is a mask, a level or a label
 LOOKED_AT = 1 << 16
 NOWHERE = "no input bears outliers"
+LARGEST = 6       # times the largest element, outliers are
+LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
+MOST_REACH = 256  # ... by so many times at most
+ROWS = 4          # slices along an axis of which one may be small, ...
+SMALL = {torch.float16: 2.0 ** -7}  # ... by so much, or by 2^-12: its variance is that of the usual epsilons, or less
+GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
+           "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
+           "std_mean"}
+
+
+class Operators(TorchDispatchMode):
+    """Names of the operators of a model."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.__name__.split(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+class Reach:
+    """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output;
+    `guarded`: whether it divides by what it measures of its inputs, as normalisations do."""
+
+    def __init__(self, terms=1.0, guarded=False):
+        self.terms, self.guarded = terms, guarded
+
+    @staticmethod
+    def of(model, values):
+        """From a call on a copy of the inputs, as they are drawn."""
+        with Operators() as mode:
+            outputs = leaves(call(model, fresh(values)))
+        read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
+        return Reach(read / max([1, *(x.numel() for x in outputs)]), bool(mode.names & GUARDED))
+
+    def largest(self):
+        return LARGEST * min(max(1.0, self.terms / LOST), MOST_REACH)
 
 
 def integral(tensor):
@@ -103,7 +149,17 @@ def last_place(tensor):
     return sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
 
 
-def add_outliers(tensor, generator=None, bold=False, up=1):
+def shrink_slices(tensor, generator):
+    """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
+    outliers always are, do not."""
+    for axis in range(min(2, tensor.dim()) if tensor.dim() > 1 else 0):
+        size = tensor.shape[axis]
+        if size >= ROWS:
+            tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
+                SMALL.get(tensor.dtype, 2.0 ** -12))
+
+
+def add_outliers(tensor, generator=None, bold=False, up=1, reach=Reach()):
     """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in its last places. The places come from
     a generator of their own: a task may have seeded torch's."""
     if not tensor.is_floating_point():
@@ -120,7 +176,8 @@ def add_outliers(tensor, generator=None, bold=False, up=1):
         if place not in where[:number]:
             where[number], sign[number] = place, up or sign[number]
     factor = sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))
-    factor[:2] = 6 * sign[:2]  # none in its row is larger, so that a maximum shows it
+    factor[:2] = LARGEST * sign[:2]  # none in its row is larger, so that a maximum shows it
+    factor[:len(ends)] *= reach.largest() / LARGEST
     factor = factor.to(flat.device)
     where = where.to(flat.device)
     finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
@@ -129,17 +186,19 @@ def add_outliers(tensor, generator=None, bold=False, up=1):
     planted = (factor * scale).clamp(-most, most).to(flat.dtype)
     old = flat[where]
     flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
+    if reach.guarded:
+        shrink_slices(tensor, generator)
     return ""
 
 
-def plant(values, seed, bold=False):
+def plant(values, seed, bold=False, reach=Reach()):
     """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `bold`: also in tensors of one
     sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing else can be planted."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, planted = [], False
     up = 1
     for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator, bold, up)
+        why = add_outliers(tensor, generator, bold, up, reach)
         planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
         reasons.append(f"input {place}: {why}")
     return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
@@ -157,7 +216,7 @@ def reason_against(plain, planted):
     return ""
 
 
-def plant_set(values, seed):
+def plant_set(values, seed, reach):
     """Plants the inputs of one set: boldly where that is the only way, which the calibration has tried."""
-    if plant(values, seed):
-        plant(values, seed, bold=True)
+    if plant(values, seed, False, reach):
+        plant(values, seed, True, reach)

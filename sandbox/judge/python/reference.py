@@ -9,7 +9,7 @@ import torch
 
 from calibration import calibrate
 from manifest import Layout, mapped
-from planting import plant_set
+from planting import Reach, plant_set
 from task_file import Task, call, state_of
 from task_inspection import check_form, check_value, inspect_task
 
@@ -22,7 +22,9 @@ class Session:
         self.task = Task(request["source"], request["seed"], request.get("device", "cpu"))
         self.plant = bool(request.get("plant", True))
         seed = request["seed"]
-        self.layouts = inspect_task(self.task, seed, live=True).layouts
+        seen = inspect_task(self.task, seed, live=True)
+        self.layouts = seen.layouts
+        self.reach = Reach.of(seen.model, seen.values) if self.plant else None
 
     def describe(self):
         inputs, state, outputs = self.layouts
@@ -45,7 +47,7 @@ class Session:
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
         if planted:
-            plant_set(values, seed + 2)
+            plant_set(values, seed + 2, self.reach)
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             check_form("get_inputs or Model draw", expected, layout)

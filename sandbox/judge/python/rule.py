@@ -14,6 +14,7 @@ PLANTED_STEPS = {"full": (4096, 1024, 256, 64, 32, 16, 8), "reduced": (16, 4, 2)
 FEWEST_SHARED = 256  # elements of an output in which single ones may be beyond
 TIES = 4             # elements that a share above 0 grants beside itself
 PROBED = 1 << 17     # elements by which an answer of the bank is judged
+LONG = 32            # of long sums K is no smaller for the sake of outliers and half types: their floor is made for 64
 ALIKE, FEW, MANY = 1.5, 4, 16  # jumps of one size, how many of them say so, and how many say what others are like
 
 
@@ -86,6 +87,10 @@ class Rule:
             return self.measure.bounds(table, k).to(rows.device)[rows] + self.measure.ulps * step + \
                 k * self.measure.relative_part() * expected.double().abs()
         return self.measure.limits(table, k).to(rows.device)[rows]
+
+    def may_have(self, index):
+        """Whether a step of K is wide enough for what sums in one accumulator lose."""
+        return self.exact or self.precision != "full" or self.steps[index] >= LONG or not self.measure.roundings()
 
     def place(self):
         return self.steps.index(self.k)

@@ -1,10 +1,12 @@
-"""The model with every sum in one float32 accumulator, term after term: what a plain kernel with one thread a row loses.
-PyTorch's own sums are pairwise or in double and do not show it."""
+"""The model with every sum in one float32 accumulator, term after term, and with functions as textbooks have them: what a
+plain kernel with one thread a row loses. PyTorch's own sums are pairwise or in double and do not show it."""
 
 import math
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from forms import TextbookForms
 
 try:
     import numpy
@@ -12,6 +14,7 @@ except ImportError:  # the sums then raise, and the caller does without them
     numpy = None
 
 MOST_TERMS = 1 << 16  # of a sum in one accumulator
+ONE_PASS = 16         # variances of which the squared mean is no larger part are E[x^2] - E[x]^2
 
 
 def sequential_sum(x, dim):
@@ -22,7 +25,7 @@ def sequential_sum(x, dim):
     return torch.from_numpy(numpy.cumsum(numpy.stack(sums, -1), axis=-1, dtype=numpy.float32)[..., -1].copy()).to(x.device)
 
 
-class Sums(TorchDispatchMode):
+class Sums(TextbookForms, TorchDispatchMode):
     """Operators that sum, with `summed` for the sum over one axis; `used` names those that ran."""
 
     exponential = staticmethod(torch.exp)
@@ -71,10 +74,12 @@ class Sums(TorchDispatchMode):
         return (self.sum_over(args[0], dims, keep) / count).to(args[0].dtype)
 
     def moments(self, x, dims):
-        """Mean and biased variance, axes kept."""
+        """Mean and biased variance, axes kept; in one pass where that loses few digits, as many kernels do it."""
         count = math.prod(x.shape[d] for d in dims)
         mean = self.sum_over(x, dims, True) / count
-        return mean, self.sum_over((x.float() - mean).square(), dims, True) / count, count
+        two = self.sum_over((x.float() - mean).square(), dims, True) / count
+        one = self.sum_over(x.float().square(), dims, True) / count - mean * mean
+        return mean, torch.where(mean * mean <= ONE_PASS * two, one, two), count
 
     def op_var(self, func, args, kwargs):
         dims = args[1] if len(args) > 1 and not isinstance(args[1], bool) else kwargs.get("dim")

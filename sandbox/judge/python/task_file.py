@@ -105,8 +105,10 @@ class Task:
         return ([], init) if isinstance(init, dict) else (list(init), {})
 
     def make_model(self):
+        """Without gradients: a tensor that a constructor computes of parameters (weight_norm) could not be copied else."""
         args, kwargs = self.init_inputs()
-        return self.module.Model(*args, **kwargs)
+        with torch.no_grad():
+            return self.module.Model(*args, **kwargs)
 
     def model(self, seed, live=False):
         """Model in evaluation mode. `live`: with parameters and statistics that no candidate has seen."""
@@ -123,7 +125,7 @@ class Task:
         values = self.drawn(self.module.get_inputs, seed)
         if not isinstance(values, (list, tuple, dict)):
             raise TaskFault("does_not_run", f"get_inputs returns {a_type(values)}: a list, a tuple or a dict is expected")
-        return moved(with_tensors(values, torch.Tensor.detach), self.device)
+        return moved(with_tensors(values, lambda tensor: tensor.detach().resolve_neg()), self.device)
 
     def names(self, values=()):
         """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""
@@ -171,7 +173,17 @@ def make_live(model):
         elif name.endswith("running_mean"):
             data.copy_(torch.randn_like(data))
         elif data.numel() and bool((data == data.reshape(-1)[0]).all()):
-            data.add_(torch.rand_like(data) - 0.5)
+            add_noise(data)
+
+
+def add_noise(data):
+    """Spreads equal values over a range of one. What is not 0 keeps its sign: a scale or an epsilon may have to."""
+    value = float(data.reshape(-1)[0])
+    noise = torch.rand_like(data)
+    if 0 < abs(value) < 0.5:
+        data.mul_(0.5).add_(noise if value > 0 else -noise)
+    else:
+        data.add_(noise - 0.5)
 
 
 def state_of(model):

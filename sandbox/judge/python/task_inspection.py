@@ -13,6 +13,7 @@ from manifest import Layout, difference, has_scalar, leaves, with_tensors
 from task_file import Task, TaskFault, call, fresh, seed_all, state_of
 
 LARGE = 1 << 28  # bytes of a set: a task beyond it is called twice and not drawn or constructed again, which would take minutes
+COMPARED = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # floats that outputs may be
 MORE_DRAWS = 6  # of inputs with plain numbers: two draws of a small whole number may be equal
 
 
@@ -84,6 +85,9 @@ def check_value(value):
     if not any(tensor.numel() for tensor in tensors):
         raise TaskFault("no_elements", "forward returns no elements, so that every answer would be right")
     for place, tensor in enumerate(tensors):
+        if tensor.is_floating_point() and tensor.dtype not in COMPARED:
+            raise TaskFault("does_not_run", f"forward returns {tensor.dtype} as output {place}, which nothing is known to be "
+                                            "near to: return a wider float, or its bits by .view(torch.uint8)")
         if tensor.is_floating_point():
             count = int(torch.isnan(tensor).sum())
             if count:
@@ -94,8 +98,22 @@ def check_value(value):
 def check_form(what, one, other):
     found = difference(one.manifest(), other.manifest())
     if found:
-        raise TaskFault("varies", f"{what} something of another form in another draw: {found}. Sizes, dtypes and plain "
-                                  "numbers are fixed in a task; a number that is drawn or computed belongs into a tensor")
+        raise varied(what, found)
+
+
+def varied(what, found):
+    return TaskFault("varies", f"{what} something of another form in another draw: {found}. Sizes, dtypes and plain numbers are "
+                               "fixed in a task; a number that is drawn or computed belongs into a tensor")
+
+
+def check_outputs(tensors, others):
+    """What forward returned for one draw has the sizes and dtypes of what it returned for another."""
+    for place, (one, other) in enumerate(zip(tensors, others)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            raise varied("forward returns", f"output {place} is {one.dtype} of size {list(one.shape)}, then {other.dtype} of size "
+                                            f"{list(other.shape)}")
+    if len(tensors) != len(others):
+        raise varied("forward returns", f"{len(tensors)} tensors, then {len(others)}")
 
 
 def check_draws(task, draw, seed, values, inputs):

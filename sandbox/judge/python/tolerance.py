@@ -21,7 +21,9 @@ MEASURED = 1 << 21    # elements of an output whose errors are measured, at most
 OWN = 64             # a reference this much farther from its double than rounded inputs are is a reduced one
 LONG_SUM = 32        # a sum of n terms of one sign in one accumulator may be off by sqrt(n) / 32 roundings times K ...
 MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
-SEQUENTIAL = 1 / 16   # of the error of sums in one accumulator is an octave's at least, ...
+SEQUENTIAL = 1 / 16   # of the error of a plain kernel (sums.py) is an octave's at least, ...
+PLANTED_SEQUENTIAL = SEQUENTIAL / 64  # of planted sets, whose K is larger, ...
+NEAR = 4              # octaves on both sides from which planted sets take it, ...
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02     # by that factor and by wide moves; ...
@@ -57,12 +59,15 @@ def granted(measured):
 class FloatMeasure:
     """Errors of one float output over the sets of one kind."""
 
-    def __init__(self, like, terms=1):
-        """`like`: the output of one set. `terms`: elements of float inputs for each element of the output."""
+    def __init__(self, like, terms=1, narrow=False):
+        """`like`: the output of one set. `terms`: elements of float inputs for each element of the output. `narrow`: a
+        float64 output that the reference computes in float32."""
         self.dtype, self.ulps, self.terms = like.dtype, ULPS.get(like.dtype, 1.0), min(terms, MOST_TERMS)
+        self.computed = torch.float64 if like.dtype == torch.float64 and not narrow else torch.float32
         self.octaves = Octaves.of_values(like.reshape(-1))
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
-        self.wide = self.long = None  # of inputs moved by many roundings; of sums in one accumulator
+        self.wide = self.long = None  # of inputs moved by many roundings; of a plain kernel
+        self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
         self.elements, self.zeros, self.seen = 0, 0, 0
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
         self.sizes = []  # of the same elements, in each set
@@ -76,8 +81,11 @@ class FloatMeasure:
         self.elements += expected.numel()
         where = places(expected, MEASURED, octaves=self.octaves)
 
+        largest = torch.finfo(self.dtype).max
+
         def looked_at(values):
-            return values.reshape(-1)[where].double()
+            values = values.reshape(-1)[where].double()
+            return torch.where(torch.isinf(values), values, values.clamp(-largest, largest))
 
         ours = looked_at(expected)
         octave = self.octaves.rows(ours)
@@ -115,10 +123,10 @@ class FloatMeasure:
         if self.each is not None and errors.numel() == self.each.numel():
             self.each = torch.maximum(self.each, errors.cpu())
 
-    def add_sequential(self, expected, sequential, exact=None):
-        """What sums in one float32 accumulator are off by, a part of it. Elements that are off by far more have been taken
-        across a jump, or are of a reduced reference: they say nothing of the others."""
-        if self.dtype != torch.float32:
+    def add_sequential(self, expected, sequential, exact=None, planted=False):
+        """What a plain kernel is off by, a part of it. Elements that are off by far more have been taken across a jump, or are
+        of a reduced reference: they say nothing of the others."""
+        if self.dtype not in (torch.float32, torch.float64) or self.computed == torch.float64:
             return
         where = places(expected, octaves=self.octaves)
         narrow = expected.reshape(-1)[where]
@@ -132,10 +140,17 @@ class FloatMeasure:
         self.keep_each(error)
         error, octave = error[held], self.octaves.rows(narrow[held])
         self.long = self.long or self.histogram()
-        self.long.add(octave, error)
+        self.rare = self.rare or planted
+        self.long.add(octave, error * (PLANTED_SEQUENTIAL / SEQUENTIAL) if planted else error)
+
+    def add_inside(self, expected, exact, rounded):
+        """What roundings of float32 between operators explain, as where large numbers cancel."""
+        double, other = exact.reshape(-1).double(), rounded.reshape(-1).double()
+        held = torch.isfinite(double) & torch.isfinite(other) & torch.isfinite(expected.reshape(-1))
+        self.moved.add(self.octaves.rows(expected.reshape(-1)[held]), (other - double)[held].abs())
 
     def precision(self):
-        """`reduced` where the reference's own error is far larger than what rounded inputs explain."""
+        """`reduced` where the reference's own error is far larger than what rounded inputs and results explain."""
         step = self.computed_ulp()
         (own, sizes), (moved, _) = self.own.quantiles(steps=step), self.moved.quantiles()
         poor = own > OWN * torch.maximum(moved, 0.51 * step)
@@ -144,7 +159,7 @@ class FloatMeasure:
 
     def computed_ulp(self):
         """The step of the dtype in which kernels compute, by octave."""
-        return self.octaves.ulp(torch.float32 if self.dtype != torch.float64 else self.dtype)
+        return self.octaves.ulp(self.computed)
 
     def by_element(self):
         """Whether each element of a small output has a bound of its own: their errors are of different sizes, and what an
@@ -157,11 +172,11 @@ class FloatMeasure:
     def roundings(self):
         """What a long sum of terms of one sign is off by, as a part of itself; 0 where that is less than a rounding."""
         roundings = math.sqrt(self.terms) / LONG_SUM
-        return roundings * 2.0 ** -24 if roundings > 1 and self.dtype != torch.float64 else 0.0
+        return roundings * 2.0 ** -24 if roundings > 1 and self.computed != torch.float64 else 0.0
 
     def relative_part(self):
         """Of bounds by element: what any element may be off by, as a part of itself, over K."""
-        u = 2.0 ** -53 if self.dtype == torch.float64 else 2.0 ** -24
+        u = 2.0 ** -53 if self.computed == torch.float64 else 2.0 ** -24
         return max(self.roundings(), u) if self.by_element() else 0.0
 
     def table(self):
@@ -186,22 +201,33 @@ class FloatMeasure:
 
     def quantiles(self, *part):
         q, sizes = self.every.quantiles(*part, steps=self.computed_ulp())
-        return (q if self.long is None else torch.maximum(q, self.long.quantiles(*part)[0])), sizes
+        if self.long is None:
+            return q, sizes
+        if not self.rare or part:
+            return torch.maximum(q, self.long.quantiles(*part)[0]), sizes
+        # Outliers are few: one of another set may lie in an octave where none was measured.
+        seen = self.long.quantiles(1.0)[0]
+        near = torch.nn.functional.max_pool1d(seen[None, None], 2 * NEAR + 1, 1, NEAR)[0, 0]
+        return torch.maximum(q, near), sizes
 
     def one_octave(self, q, sizes):
         """The largest error of the elements that are no larger, or of the smallest FULL of them: a sum that cancels does not
-        gain digits where its result happens to be small. Of few elements it is the largest error of all. Larger elements
-        than were measured may be off by more, as a part of their size."""
+        gain digits where its result happens to be small. Of few elements it is the largest error of all. Where no element
+        was measured, above the largest or between two, it grows with the size from the next smaller one."""
         table = torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
+        seen = torch.nonzero(sizes).reshape(-1)
+        if not seen.numel():
+            return table
         pooled = torch.nonzero(sizes.cumsum(0) >= FULL)
+        first = int(seen[-1])
         if self.elements >= RISING and pooled.numel():
             first = int(pooled.min())
             table = q.cummax(0).values
             table[:first] = table[first]
-        if int(sizes.sum()):
-            above = torch.arange(OCTAVES).double() - float(torch.nonzero(sizes).max())
-            table *= torch.exp2((above * self.octaves.step).clamp(min=0, max=1000))
-        return table
+        rows = torch.arange(OCTAVES)
+        below = seen[(torch.searchsorted(seen, rows, right=True) - 1).clamp(min=0)]
+        grown = torch.where(rows > seen[-1], q.max(), q[below]) * torch.exp2(((rows - below) * self.octaves.step).clamp(min=0, max=1000).double())
+        return torch.where((rows > first) & (sizes == 0), torch.maximum(table, grown), table)
 
     def filled(self, q, sizes):
         """What was measured in each octave, octaves with few elements by their nearest fuller one."""
@@ -290,5 +316,5 @@ class ExactMeasure:
         return near if wide > SCARCE else max(near, min(wide, MOST_SHARE))
 
 
-def measure_of(expected, terms=1):
-    return FloatMeasure(expected, terms) if expected.is_floating_point() else ExactMeasure()
+def measure_of(expected, terms=1, narrow=False):
+    return FloatMeasure(expected, terms, narrow) if expected.is_floating_point() else ExactMeasure()

@@ -159,7 +159,7 @@ def answer(request, fds, state, channel):
 def child(channel, confinement):
     if confinement:
         try:
-            confinement.confine()
+            confinement.at_start()
         except BaseException as error:
             send(channel, error_of(error))
             raise
@@ -170,6 +170,8 @@ def child(channel, confinement):
     while True:
         request, fds = receive(channel)
         try:
+            if confinement:
+                confinement.at_request(request)
             result = answer(request, fds, state, channel)
         except BaseException as error:  # sys.exit of a task is an answer too
             result = error_of(error)
@@ -233,6 +235,9 @@ def main():
         from confinement import Confinement
         library = sys.argv[sys.argv.index("--confine") + 1]
         confinement = Confinement(library, with_extensions="--extensions" in sys.argv)
+    elif "--alone" in sys.argv:
+        from confinement import TaskConfinement
+        confinement = TaskConfinement(sys.argv[sys.argv.index("--alone") + 1], compiles="--compile" in sys.argv)
     if folders:
         folders.ended(None)  # what the imports left there
     signal.alarm(0)
@@ -253,6 +258,8 @@ def main():
             while (ended := os.waitpid(-1, os.WNOHANG)[0]):
                 if folders:
                     folders.ended(ended)
+                if confinement:
+                    confinement.child_ended()
         except ChildProcessError:
             pass
         try:

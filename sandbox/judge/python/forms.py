@@ -1,0 +1,40 @@
+"""Functions of one element in the forms of textbooks, as plain kernels have them. They lose digits near zero and far out that
+PyTorch's own (expm1, log1p) keep: an error of one rounding of the number 1, which is no fault where a task does not ask
+for expm1 or log1p by name."""
+
+import torch
+
+
+def with_defaults(args, defaults):
+    """The first argument and the numbers behind it, those that are left out from `defaults`."""
+    return [*args, *defaults[len(args) - 1:]]
+
+
+class TextbookForms:
+    """Operators by other forms, for a dispatch mode: `exponential` is the mode's own exp. Each returns the dtype of its
+    input."""
+
+    def op_elu(self, func, args, kwargs):
+        x, alpha, scale, input_scale = with_defaults(args, (1.0, 1.0, 1.0))
+        y = torch.where(x > 0, x.float(), alpha * (self.exponential(x.float() * input_scale) - 1))
+        return (y * scale).to(x.dtype)
+
+    def op_celu(self, func, args, kwargs):
+        x, alpha = with_defaults(args, (1.0,))
+        return torch.where(x > 0, x.float(), alpha * (self.exponential(x.float() / alpha) - 1)).to(x.dtype)
+
+    def op_tanh(self, func, args, kwargs):
+        return (2 / (1 + self.exponential(-2 * args[0].float())) - 1).to(args[0].dtype)
+
+    def op_softplus(self, func, args, kwargs):
+        x, beta, threshold = with_defaults(args, (1.0, 20.0))
+        scaled = x.float() * beta
+        return torch.where(scaled > threshold, x.float(), (1 + self.exponential(scaled)).log() / beta).to(x.dtype)
+
+    def op_mish(self, func, args, kwargs):
+        x = args[0].float()
+        return (x * torch.tanh((1 + self.exponential(x)).log())).to(args[0].dtype)
+
+    def op_sinh(self, func, args, kwargs):
+        x = args[0].float()
+        return (0.5 * (self.exponential(x) - self.exponential(-x))).to(args[0].dtype)

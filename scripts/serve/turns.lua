@@ -1,0 +1,87 @@
+-- Turns before the judge: whoever wants an answer of it waits in the queue, and pays for what it cost. Requests and
+-- open episodes share the one queue and the same quotas.
+
+local fs = require "khost.fs"
+local machine = require "khost.machine"
+local queue = require "serve.queue"
+local sched = require "khost.sched"
+local usage = require "serve.usage"
+local verdicts = require "judge.verdict"
+
+local turns = {}
+
+local Turns = {}
+Turns.__index = Turns
+
+---@class (exact) TurnOptions
+---@field slots integer        pieces of work at once
+---@field capacity integer     requests that may wait, of all clients together
+---@field metrics table        serve.metrics
+---@field target "cpu"|"cuda"
+---@field artefacts? string    folder of what candidates leave on disk
+
+---@param options TurnOptions
+---@return table
+function turns.new(options)
+  return setmetatable({ queue = queue.new(options.slots, options.capacity), usage = usage.new(),
+    metrics = options.metrics, options = options }, Turns)
+end
+
+-- What a candidate left on disk, in megabytes: its library, if the judge built it for this request.
+local function left_on_disk(self, verdict)
+  local hash = (verdict.evidence or {}).artefact_hash
+  if not self.options.artefacts or not hash or not hash:find("^%x+$") then
+    return 0
+  end
+  local path = ("%s/%s.so"):format(self.options.artefacts, hash)
+  local stat = fs.exists(path) == "file" and machine.run({ "stat", "-c", "%s %Y", path }, { timeout_s = 10 })
+  local bytes, changed = ((stat or {}).output or ""):match("^(%d+) (%d+)")
+  return bytes and sched.wall_clock() - tonumber(changed) < 600 and tonumber(bytes) / 2 ^ 20 or 0
+end
+
+-- Charges an answer of the judge; its cost in the queue, in seconds. A void and a graph tell no seconds, so they cost
+-- those for which they held the judge: else a client that ends judges would be served first again and again.
+local function charge(self, name, verdict, seconds)
+  local amounts = usage.of(verdict, self.options.target)
+  amounts.disk_mb = left_on_disk(self, verdict)
+  self.usage:add(name, amounts)
+  self.metrics:add("client_device_seconds_total", { client = name }, amounts.device_s)
+  self.metrics:add("client_build_seconds_total", { client = name }, amounts.build_s)
+  self.metrics:add("client_disk_megabytes_total", { client = name }, amounts.disk_mb)
+  local cost = amounts.device_s + amounts.build_s
+  local untold = not verdict.status or verdicts.is_void(verdict)
+  return untold and math.max(cost, seconds) or cost
+end
+
+--- What `work` gives in the client's turn: an answer of the judge. It hands each answer to `billed`, which charges it
+--- and gives it back; what was not answered costs the seconds that it took. nil, message and code when it never came
+--- to that ("turn_gone", "turn_busy", "turn_limit", "turn_quota"), and for a quota the seconds until it has room again.
+---@async
+---@param who ServeClient
+---@param exchange khost.Exchange|nil   of the request; nil for an open episode, which waits without a limit, since the
+---                                     number of open episodes is limited
+---@param work fun(billed: fun(answer: any, ...): any): any
+---@return any given, string? message, string? code, integer? seconds
+function Turns:run(who, exchange, work)
+  return self.queue:run(who.name, exchange and who.quotas.waiting or math.huge, function(waited_s)
+    self.metrics:observe("queue_wait_seconds", waited_s)
+    if exchange and exchange:gone() then
+      return 0, nil, "the connection was closed, or half closed, while the request waited for its turn", "turn_gone"
+    end
+    local used_up, seconds = self.usage:exceeded(who)  -- by those before it
+    if used_up then
+      return 0, nil, used_up, "turn_quota", seconds
+    end
+    local begin, cost = sched.now(), 0
+    local last = begin
+    local given, message, code = work(function(answer, ...)
+      local now = sched.now()
+      cost, last = cost + (answer and charge(self, who.name, answer, now - last) or now - last), now
+      return answer, ...
+    end)
+    self.metrics:observe("verdict_seconds", sched.now() - begin)
+    return cost, given, message, code
+  end)
+end
+
+return turns

@@ -1,0 +1,1 @@
+../../good/large_softmax/model.py

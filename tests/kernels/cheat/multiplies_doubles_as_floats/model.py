@@ -1,0 +1,1 @@
+../../good/double_beside_float/model.py

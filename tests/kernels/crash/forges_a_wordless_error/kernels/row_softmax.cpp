@@ -1,0 +1,1 @@
+../../../good/row_softmax/kernels/row_softmax.cpp

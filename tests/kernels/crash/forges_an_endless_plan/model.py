@@ -1,0 +1,1 @@
+../../good/row_softmax/model.py

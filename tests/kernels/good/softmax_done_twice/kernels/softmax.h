@@ -1,0 +1,1 @@
+../../large_softmax/kernels/softmax.h

@@ -1,0 +1,1 @@
+../large_softmax/model.py

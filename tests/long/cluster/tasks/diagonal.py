@@ -1,0 +1,15 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, scale, x):
+        return torch.diag(scale) @ x
+
+
+def get_inputs():
+    return [torch.randn(1024), torch.randn(1024, 1024)]
+
+
+def get_init_inputs():
+    return []

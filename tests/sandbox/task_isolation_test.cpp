@@ -1,0 +1,114 @@
+// Tasks are strangers' code, and the tasks of a judge are opened by children of one jail: none of them may reach the
+// children of another one, or leave anything that does.
+#include <doctest/doctest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tests/sandbox/zygote_fixture.h"
+
+using namespace khost;
+
+namespace {
+
+constexpr double kTimeout_s = 60;
+
+// What a child answers to a task whose file raises the text that `body` makes. `body` has os and signal at hand,
+// others(), the numbers of the jail's processes that it is not itself, and attempt(), which says how a call ended.
+std::string said(judge::Child& child, const std::string& body) {
+  const std::string source = R"(
+import os, signal, time
+def others():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+def attempt(what):
+    try:
+        what()
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+)" + body + "\n";
+  const Result<Json> answer = child.call(
+      {{"kind", "load"}, {"source", source}, {"seed", 1}, {"plant", false}, {"device", "cpu"}}, {}, kTimeout_s);
+  REQUIRE_FALSE(answer);
+  const std::string text = answer.failure().message;
+  const auto at = text.find("ValueError: ");
+  REQUIRE_MESSAGE(at != std::string::npos, text);
+  return text.substr(at + 12);
+}
+
+void check_all(judge::Child& hostile, const std::map<std::string, std::string>& cases) {
+  for (const auto& [body, wanted] : cases) {
+    CAPTURE(body);
+    CHECK(said(hostile, body) == wanted);
+  }
+}
+
+const std::map<std::string, std::string> kAlways = {
+    {"raise ValueError(len(others()) >= 2)", "True"},
+    {"raise ValueError({attempt(lambda: os.kill(pid, 9)) for pid in others()})", "{'PermissionError'}"},
+    {"raise ValueError(attempt(lambda: os.kill(-1, 9)))", "PermissionError"},
+    {"raise ValueError({attempt(lambda: open(f'/proc/{pid}/mem', 'r+b')) for pid in others()})", "{'PermissionError'}"},
+    {"raise ValueError({attempt(lambda: os.sched_setaffinity(pid, {0})) for pid in others()})", "{'PermissionError'}"},
+    {"raise ValueError(attempt(lambda: os.setpriority(os.PRIO_PROCESS, 0, 5)))", "PermissionError"}};
+
+bool landlock() {
+  constexpr int kCreateRuleset = 444, kVersion = 1;
+  return syscall(kCreateRuleset, nullptr, 0, kVersion) >= 2;
+}
+
+}  // namespace
+
+TEST_CASE("a task starts no process beside the references, and neither signals nor reads another one") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+  if (!zygote) {
+    return;
+  }
+  Result<judge::Child> bystander = zygote->spawn(), hostile = zygote->spawn();
+  REQUIRE(bystander);
+  REQUIRE(hostile);
+  check_all(*hostile, kAlways);
+  check_all(*hostile, {{"raise ValueError(attempt(os.fork))", "PermissionError"}});
+  CHECK(said(*bystander, "raise ValueError('still here')") == "still here");
+}
+
+TEST_CASE("a task may compile, but what it leaves behind ends, and it writes to nothing that another task reads") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
+  if (!zygote) {
+    return;
+  }
+  Result<judge::Child> bystander = zygote->spawn();
+  REQUIRE(bystander);
+  {
+    Result<judge::Child> hostile = zygote->spawn();
+    REQUIRE(hostile);
+    check_all(*hostile, kAlways);
+    if (landlock()) {
+      check_all(*hostile, {{"raise ValueError(attempt(lambda: open('/tmp/inductor/x', 'w')))", "PermissionError"},
+                           {"raise ValueError(attempt(lambda: os.mkdir('/tmp/tasks/other')))", "PermissionError"},
+                           {"raise ValueError(attempt(lambda: open(os.environ['TMPDIR'] + '/x', 'w')))", "done"},
+                           {"raise ValueError(attempt(lambda: open('/dev/null', 'w')))", "done"}});
+    }
+    CHECK(said(*hostile,
+               "if os.fork() == 0:\n"
+               "    os.setsid()\n"
+               "    if os.fork() == 0:\n"
+               "        time.sleep(600)\n"
+               "    os._exit(0)\n"
+               "os.wait()\n"
+               "raise ValueError(len(others()))") == "3");  // the zygote, the bystander and the daemon
+  }
+  std::string left;
+  for (int i = 0; i < 100 && left != "2"; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Result<judge::Child> next = zygote->spawn();
+    REQUIRE(next);
+    left = said(*next, "raise ValueError(len(others()))");
+  }
+  CHECK(left == "2");
+  CHECK(said(*bystander, "raise ValueError('still here')") == "still here");
+}
