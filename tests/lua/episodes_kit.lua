@@ -1,11 +1,12 @@
 -- Token-step episodes for specs: a service with a tokenizer and a store, and a client that draws what a spec says.
-local chat_model = require "tests.lua.chat_model"
+local toy = require "training.toy"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
 local sched = require "khost.sched"
 local store = require "khost.store"
 local tokenizers = require "serve.tokenizers"
+local toy = require "training.toy"
 local trainer = require "khost.trainer"
 
 local episodes_kit = {}
@@ -17,7 +18,7 @@ local TEXTS = { "assistant\nuser\nsystem\n<tool_call>\n{\"name\": \"Write\", \"a
 --- service.tokenizer, service.store, service.begin(more, headers), service.step(id, body, headers).
 ---@param options table   of serve_kit, and most: episodes open at once
 function episodes_kit.with(options, fn)
-  local tokenizer = assert(trainer.train_tokenizer(TEXTS, { vocab = 300, specials = chat_model.SPECIALS }))
+  local tokenizer = assert(trainer.train_tokenizer(TEXTS, { vocab = 300, specials = toy.SPECIALS }))
   local registered = assert(tokenizers.open {})
   registered:add("toy", { tokenizer = tokenizer, ends = { tokenizer:special "<|endoftext|>" } })
   local root = "/tmp/khost-episodes-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)

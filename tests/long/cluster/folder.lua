@@ -2,7 +2,7 @@
 -- tasks and answers that they use.
 --
 --   ./khost tests/long/cluster/folder.lua FOLDER
-local chat_model = require "tests.lua.chat_model"
+local toy = require "training.toy"
 local fs = require "khost.fs"
 
 local function run(list)
@@ -11,7 +11,7 @@ local function run(list)
   for _, name in ipairs { "answers.py", "tasks/chain.py", "tasks/diagonal.py" } do
     texts[#texts + 1] = assert(fs.read(fs.root() .. "/tests/long/cluster/" .. name))
   end
-  chat_model.write(folder, texts, { vocabulary = 512, positions = 32768 })
+  toy.write(folder, texts, { vocabulary = 512, positions = 32768 })
   return 0
 end
 
