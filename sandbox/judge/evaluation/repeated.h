@@ -1,6 +1,6 @@
-// Elements that a share excuses are ones that the reference does not decide: ties and jumps, which lie elsewhere in each
-// set. Those that lie beyond their bounds in every set are no such elements: something was not computed there. Pure
-// values, one thread.
+// Elements that a share excuses are ones that the reference does not decide: ties and jumps, which lie elsewhere in
+// each set. Those that lie beyond their bounds in every set are no such elements: something was not computed there.
+// Pure values, one thread.
 #pragma once
 
 #include <cstddef>

@@ -202,11 +202,7 @@ def first_only(tensor, axis, part=SAMPLE):
 def with_input(values, place, change):
     """The inputs with one of their float tensors changed; one that is given twice in both places."""
     wanted = float_inputs(values)[place]
-
-    def changed(tensor):
-        return change(tensor) if tensor is wanted or same_memory(tensor, wanted) else tensor
-
-    return with_tensors(values, changed)
+    return with_tensors(values, lambda t: change(t) if t is wanted or same_memory(t, wanted) else t)
 
 
 def same_memory(one, other):
@@ -215,8 +211,7 @@ def same_memory(one, other):
 
 
 def unread(sample, outputs):
-    """Whether the outputs are those of the sample in every bit although an input was changed: the model does not read what
-    was left out, so that leaving it out spares nothing."""
+    """Whether the outputs are the sample's in every bit although an input was changed: the model does not read the rest."""
     return all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(outputs, sample.expected))
 
 

@@ -159,11 +159,12 @@ def shrink_slices(tensor, generator):
                 SMALL.get(tensor.dtype, 2.0 ** -12))
 
 
-def add_outliers(tensor, generator=None, bold=False, up=1, reach=Reach()):
+def add_outliers(tensor, generator=None, bold=False, up=1, reach=None):
     """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in its last places. The places come from
     a generator of their own: a task may have seeded torch's."""
     if not tensor.is_floating_point():
         return "not of floats"
+    reach = reach or Reach()
     why = structure(tensor, bold)
     if why:
         return why
@@ -191,7 +192,7 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=Reach()):
     return ""
 
 
-def plant(values, seed, bold=False, reach=Reach()):
+def plant(values, seed, bold=False, reach=None):
     """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `bold`: also in tensors of one
     sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing else can be planted."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
