@@ -2,14 +2,15 @@
 
 Only the standard library of Python 3.11 is needed, and one event loop serves any number of episodes:
 
-    service = Service("http://127.0.0.1:8420", token=read_token("token"))
-    played = await play_until_counted(service, {"task": "t1", "tokenizer": "qwen"}, draw)
+    episodes = Episodes("http://127.0.0.1:8420", tokenizer="policy", token_file="token")
+    played = await episodes.play("t1", draw)
 
 `draw(tokens, max_tokens, stop_token_ids)` returns a Drawn. No text is ever encoded here: `Played.tokens` are the prompt
 that khost sent, what `draw` returned, and what khost sent between, and at the end they are compared with khost's own.
 """
 
 import asyncio
+import collections.abc
 import dataclasses
 import hashlib
 import json
@@ -307,13 +308,37 @@ async def _give_up(service, path):
         logger.info("khost: %s was not given up: %s", path, failure)
 
 
-async def play_until_counted(service, request, draw, most_prompt=None, tries=TRIES, player=play):
-    """Plays until an episode has a reward, at most `tries` times; the last one otherwise, without a reward. With
-    `player=play_text`, `draw` is what that calls respond."""
-    for attempt in range(1, tries + 1):
-        played = await player(service, request, draw, most_prompt)
-        played.tries = attempt
-        if played.reward is not None or attempt == tries or played.ending is None:
-            return played
-        logger.warning("khost: an episode of task %s is void and is played again: %s", request["task"], played.void)
-    return played
+def _plain(value):
+    """A configuration's values as JSON has them."""
+    if isinstance(value, collections.abc.Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, collections.abc.Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return value
+
+
+class Episodes:
+    """What an adapter is configured with: the service and how its episodes are played.
+
+    `url`, `token_file`: of the service. `tokenizer`: as `khost serve --tokenizer NAME=FOLDER` knows it; None for an
+    engine that takes messages. `episode`: further fields of POST /v1/episodes, such as format, scheme and limits.
+    `patience_s`: of a request. `tries`: times that a task is played until an episode has a reward."""
+
+    def __init__(self, url, tokenizer=None, token_file=None, episode=None, patience_s=1800.0, tries=TRIES):
+        self.service = Service(url, read_token(token_file), patience_s=patience_s)
+        self.episode, self.tries = _plain(episode or {}), tries
+        if tokenizer:
+            self.episode["tokenizer"] = tokenizer
+
+    async def play(self, task, draw, limits=None, most_prompt=None):
+        """Plays until an episode has a reward, at most `tries` times; the last one otherwise, without a reward. `limits`
+        hold where the configuration has none. `draw`: as of `play`, and without a tokenizer as of `play_text`."""
+        request = {**self.episode, "task": task, "limits": {**(limits or {}), **(self.episode.get("limits") or {})}}
+        player = play if "tokenizer" in request else play_text
+        for attempt in range(1, self.tries + 1):
+            played = await player(self.service, request, draw, most_prompt)
+            played.tries = attempt
+            if played.reward is not None or attempt == self.tries or played.ending is None:
+                break
+            logger.warning("khost: an episode of task %s is void and is played again: %s", task, played.void)
+        return played

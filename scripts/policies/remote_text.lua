@@ -89,7 +89,7 @@ end
 local function first_messages(format, task)
   local list = {}
   local given = format.answers_are_files and files.messages(format.fixed, task, format.target)
-    or prompt.messages(task, format.describe)
+    or prompt.messages(task, format.describe, format.brief)
   for index, message in ipairs(given) do
     list[index] = { role = message.role, content = message.text }
   end

@@ -25,6 +25,7 @@ local Episodes = {}
 Episodes.__index = Episodes
 
 local KEPT_S = 600        -- for which an episode that is over can be asked about
+local TOKEN_BYTES = 24    -- of one token in the store
 local RETRY_S = 5         -- until an open episode may have ended
 local STATUS = { bad_input = 400, late = 409, early = 409, conflict = 409, ended = 410 }
 
@@ -98,6 +99,15 @@ local function full(self, who)
   end
 end
 
+-- Megabytes that an episode takes in the store: ids, masks and log-probabilities, and the texts of its turns.
+local function stored_mb(record)
+  local bytes = TOKEN_BYTES * #(record.tokens or {})
+  for _, turn in ipairs(record.turns or {}) do
+    bytes = bytes + #(turn.text or "") + 2 * #(turn.observation or "")
+  end
+  return bytes / 2 ^ 20
+end
+
 -- What a client is told of a finished episode.
 local function told(self, who, record)
   local text = table.concat(record.tokens or {}, ",")
@@ -153,7 +163,10 @@ local function opened(self, who, asked, scheme)
   local one = session.new { id = tokenizers.fresh_id(), who = who, asked = asked, index = self.index,
     setting = { judge = judge_for(self, who), store = self.options.store, reward = reward,
       target = self.options.app.target, limits = self.options.limits },
-    told = function(record) return told(self, who, record) end }
+    told = function(record)
+      self.options.turns.usage:add(who.name, { disk_mb = stored_mb(record) })
+      return told(self, who, record)
+    end }
   one.open, one.with_text = true, not asked.tokenizer
   self.open = self.open + 1
   self.by_id[one.id] = one

@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 
-ALLOWED = {200, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 431, 503}
+ALLOWED = {200, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 421, 422, 429, 431, 503}
 LONGEST_S = 20
 THREADS = 16
 LINES = [b"POST /v1/verdict HTTP/1.1\r\n", b"POST /v1/feedback HTTP/1.1\r\n", b"GET /health HTTP/1.1\r\n",
          b"GET /metrics HTTP/1.0\r\n", b"PUT /v1/verdict?form=number HTTP/1.1\r\n", b"GET * HTTP/1.1\r\n",
+         b"POST /v1/episodes HTTP/1.1\r\n", b"POST /v1/episodes/" + b"0" * 32 + b"/step HTTP/1.1\r\n",
+         b"DELETE /v1/episodes/" + b"0" * 32 + b" HTTP/1.1\r\n",
          b"POST /v1/verdict?form=%00&&= HTTP/1.1\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 FIELDS = [b"Host: 127.0.0.1\r\n", b"Host: evil\r\n", b"Host: a\r\nHost: b\r\n", b"Content-Length: 12\r\n",
           b"Content-Length: 99999999999999999999\r\n", b"Content-Length: -1\r\n", b"Transfer-Encoding: chunked\r\n",
@@ -23,7 +25,8 @@ FIELDS = [b"Host: 127.0.0.1\r\n", b"Host: evil\r\n", b"Host: a\r\nHost: b\r\n", 
           b"Authorization: Bearer " + b"a" * 5000 + b"\r\n", b"Connection: keep-alive\r\n", b"Connection: upgrade\r\n",
           b"Upgrade: websocket\r\n", b" folded: yes\r\n", b"X: \x00\xff\r\n", b"A" * 20000 + b": b\r\n", b": empty\r\n",
           b"Origin: null\r\n"]
-BODIES = [b"{}", b"[[[[", b'{"task": "task", "files": {"kernels/k.cpp": "x"}}', b"5\r\nhello\r\n0\r\n\r\n",
+BODIES = [b"{}", b'{"task": "task", "tokenizer": "toy", "format": "files", "limits": {"idle_s": 1}}',
+          b'{"task": "task", "limits": {"idle_s": 1}}', b"[[[[", b'{"task": "task", "files": {"kernels/k.cpp": "x"}}', b"5\r\nhello\r\n0\r\n\r\n",
           b"ffffffffffffffff\r\n", b"3;ext=1\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", b"-1\r\n", b"x" * 3000, b""]
 
 

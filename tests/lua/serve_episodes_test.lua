@@ -61,6 +61,7 @@ function spec.a_single_answer_is_judged_and_kept_with_the_tokens_that_were_drawn
     t.expect({ kept.logprobs[#kept.logprobs], kept.version, kept.step, kept.stage, kept.policy, kept.client },
       { -#step.tokens / 64, 3, 3, "serve", "remote local", "local" })
     t.expect({ answer.trajectory, answer.token_count }, { kept.id, #kept.tokens })
+    t.is_true(service.app.usage.totals["local"].disk_mb * 2 ^ 20 >= 24 * #kept.tokens)
     t.expect(answer.tokens_hash, fs.sha256(table.concat(kept.tokens, ",")))
   end)
 end

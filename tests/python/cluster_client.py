@@ -12,10 +12,9 @@ import sys
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-for folder in ("", "verl", "skyrl", "nemo_gym"):
-    sys.path.insert(0, str(ROOT / "recipes" / "cluster" / folder))
+sys.path[:0] = [str(ROOT / "recipes" / "cluster" / folder) for folder in ("", "verl", "skyrl", "nemo_gym")]
 
-import khost_episodes as khost
+import khost_episodes as khost  # noqa: E402
 
 URL = f"http://127.0.0.1:{sys.argv[1]}"
 TOKENS = json.loads(sys.argv[2])  # an answer's ids by its name, with the token that ends it
@@ -40,9 +39,9 @@ def drawer(names, seen=None):
 
 def played(names, **how):
     """An episode with these answers."""
-    service = khost.Service(URL, patience_s=how.pop("patience_s", 5))
-    return asyncio.run(khost.play_until_counted(service, how.pop("request", REQUEST), drawer(names, how.pop("seen", None)),
-                                                **how))
+    episode = {"format": "files", "limits": {"turns": how.pop("turns", 2)}}
+    episodes = khost.Episodes(URL, "toy", episode=episode, patience_s=5, tries=how.pop("tries", 3))
+    return asyncio.run(episodes.play(how.pop("task", "task"), drawer(names, how.pop("seen", None)), **how))
 
 
 def check_client():
@@ -58,7 +57,7 @@ def check_client():
 def check_voids():
     row = played([khost.NotDrawn("gone"), "wrong", "done"])
     assert (row.reward, row.tries) == (-1, 2)
-    row = played(["lost", "lost"], request={**REQUEST, "limits": {"turns": 1}}, tries=2)
+    row = played(["lost", "lost"], turns=1, tries=2)
     assert row.reward is None and row.tries == 2 and "judge" in row.void, row.void
     row = played(["wrong"], most_prompt=3)
     assert row.reward is None and row.tries == 1 and "the engine takes 3" in row.void
@@ -74,7 +73,7 @@ def refusal(**how):
 
 
 def check_refusals():
-    failure = refusal(request={**REQUEST, "task": "no such task"})
+    failure = refusal(task="no such task")
     assert isinstance(failure, khost.Refused) and failure.status == 404 and failure.code == "no_task"
     service = khost.Service("http://127.0.0.1:9", patience_s=0.1)
     try:
@@ -140,8 +139,8 @@ def check_verl():
 
     def loop(names, prompt_length=4096):
         return khost_agent_loop.KhostAgentLoop(
-            record(prompt_length=prompt_length, response_length=2048), Servers(names), url=URL, tokenizer_name="toy",
-            episode={"format": "files", "limits": {"turns": 2}}, tries=2, patience_s=5)
+            record(prompt_length=prompt_length, response_length=2048), Servers(names), settings={
+                "url": URL, "tokenizer": "toy", "episode": {"format": "files", "limits": {"turns": 2}}, "tries": 2})
 
     row = asyncio.run(loop(["wrong", "done"]).run({}, extra_info={"task": "task"}))
     assert row.reward_score == -1.0 and row.response_mask[-1] == 1 and row.extra_fields["max_global_steps"] == 9
@@ -166,7 +165,8 @@ def check_skyrl():
             ids = TOKENS["wrong"]
             return {"response_ids": [ids], "stop_reasons": ["stop"], "response_logprobs": [[-1.0] * len(ids)]}
 
-    generator = KhostGenerator(Engine(), URL, "toy", episode={"format": "files", "limits": {"turns": 1}}, tries=1)
+    generator = KhostGenerator(Engine(), {
+        "url": URL, "tokenizer": "toy", "episode": {"format": "files", "limits": {"turns": 1}}, "tries": 1})
     ids = [types.SimpleNamespace(to_string=lambda name=name: name) for name in ("good", "bad")]
     output = asyncio.run(generator.generate({"prompts": [[], []], "trajectory_ids": ids,
                                              "env_extras": [{"khost_task": "task"}] * 2}))
@@ -196,8 +196,8 @@ def check_nemo_gym():
         return ask
 
     def rollout(ask):
-        return asyncio.run(khost_gym.rollout(khost.Service(URL, patience_s=5), "task", {"temperature": 1.0}, ask,
-                                             {"format": "files", "limits": {"turns": 2}}, tries=1))
+        episodes = khost.Episodes(URL, episode={"format": "files", "limits": {"turns": 2}}, patience_s=5, tries=1)
+        return asyncio.run(khost_gym.rollout(episodes, "task", {"temperature": 1.0}, ask))
 
     result = rollout(server(["```cpp\nint b;\n```", "done"]))
     assert (result["reward"], result["mask_sample"], result["khost_void"]) == (-1.0, False, 0.0), result

@@ -45,18 +45,19 @@ class KhostAgent(SimpleResponsesAPIAgent):
 
     async def run(self, body: KhostRunRequest) -> KhostRunResponse:
         """One rollout of one row."""
-        service = khost.Service(self.config.url, khost.read_token(self.config.token_file),
-                                patience_s=self.config.patience_s)
+        config = self.config
+        episodes = khost.Episodes(config.url, token_file=config.token_file, episode=config.episode,
+                                  patience_s=config.patience_s, tries=config.tries)
 
         async def ask(params):
             answer = await self.server_client.post(
-                server_name=self.config.model_server.name, url_path=self.url_path_for_run("/v1/responses", body),
+                server_name=config.model_server.name, url_path=self.url_path_for_run("/v1/responses", body),
                 json=params)
             await raise_for_status(answer)
             return await get_response_json(answer)
 
         params = body.responses_create_params.model_dump(exclude_unset=True)
-        result = await rollout(service, body.khost_task, params, ask, self.config.episode, self.config.tries)
+        result = await rollout(episodes, body.khost_task, params, ask)
         return KhostRunResponse.model_validate({**body.model_dump(exclude={"responses_create_params"}), **result})
 
 

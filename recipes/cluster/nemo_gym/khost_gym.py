@@ -57,12 +57,12 @@ class Conversation:
         return answered
 
 
-async def rollout(service, task, params, ask, episode=None, tries=khost.TRIES):
+async def rollout(episodes, task, params, ask):
     """One rollout: `responses_create_params`, `response` with all items, `reward`, and for a void `mask_sample`, by which
-    Gym keeps a sample out of scores and whoever trains out of its losses; `khost_void` counts it."""
+    Gym keeps a sample out of scores and whoever trains out of its losses; `khost_void` counts it. `episodes`: of
+    khost_episodes.Episodes, without a tokenizer."""
     talk = Conversation(params, ask)
-    request = {"format": "hermes", **(episode or {}), "task": task}
-    played = await khost.play_until_counted(service, request, talk.respond, tries=tries, player=khost.play_text)
+    played = await episodes.play(task, talk.respond)
     void = played.reward is None
     response = {**_EMPTY, **talk.response, "output": talk.output}
     result = {

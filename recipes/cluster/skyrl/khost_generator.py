@@ -13,12 +13,10 @@ class KhostGenerator(GeneratorInterface):
     """One row of GeneratorOutput for each prompt, in order. An episode without a reward is a stub: one masked token with
     the stop reason `khost_void`, which SkyRL's losses skip and `rollout_metrics` count."""
 
-    def __init__(self, engine, url, tokenizer_name, token_file=None, episode=None, patience_s=1800.0, tries=3, pad=0):
-        """`engine`: an InferenceEngineInterface. `tokenizer_name`: as `khost serve --tokenizer NAME=FOLDER` knows it.
-        `pad`: the id of a stub's one token. Set limits.tokens of `episode` to what the trainer takes in all."""
-        self.engine, self.tokenizer_name, self.tries, self.pad = engine, tokenizer_name, tries, pad
-        self.service = khost.Service(url, khost.read_token(token_file), patience_s=patience_s)
-        self.episode = dict(episode or {})
+    def __init__(self, engine, settings, pad=0):
+        """`engine`: an InferenceEngineInterface. `settings`: of khost_episodes.Episodes; set limits.tokens in it to what
+        the trainer takes in all. `pad`: the id of a stub's one token."""
+        self.engine, self.episodes, self.pad = engine, khost.Episodes(**settings), pad
 
     def _drawer(self, session, sampling, version):
         async def draw(tokens, max_tokens, stop_token_ids):
@@ -44,9 +42,8 @@ class KhostGenerator(GeneratorInterface):
         version = metadata.global_step if metadata is not None else None
         ids = input_batch.get("trajectory_ids")
         session = ids[number].to_string() if ids else f"khost_{id(input_batch)}_{number}"
-        request = {**self.episode, "task": extras["khost_task"], "tokenizer": self.tokenizer_name}
         draw = self._drawer(session, dict(input_batch.get("sampling_params") or {}), version)
-        return await khost.play_until_counted(self.service, request, draw, tries=self.tries)
+        return await self.episodes.play(extras["khost_task"], draw)
 
     async def generate(self, input_batch):
         """Plays all rows at once."""

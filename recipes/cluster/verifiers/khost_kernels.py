@@ -94,13 +94,13 @@ class KhostEnv(vf.Env[KhostEnvConfig]):
         return episode
 
     async def _play(self, task, ctx, trace):
-        service = khost.Service(self.config.url, khost.read_token(self.config.token_file),
-                                patience_s=self.config.patience_s)
+        config = self.config
+        episodes = khost.Episodes(config.url, config.tokenizer, config.token_file, config.episode, config.patience_s,
+                                  config.tries)
         headers = {**resolve_headers(ctx.client), "Authorization": f"Bearer {resolve_api_key(ctx.client)}",
                    SESSION_ID_HEADER: trace.id}
         draw = VllmDraw(ctx.client.base_url, ctx.model, ctx.sampling.model_dump(exclude_none=True), headers)
-        request = {**self.config.episode, "task": task.data.task, "tokenizer": self.config.tokenizer}
-        return await khost.play_until_counted(service, request, draw, tries=self.config.tries)
+        return await episodes.play(task.data.task, draw)
 
 
 def fill(trace, played, ctx):

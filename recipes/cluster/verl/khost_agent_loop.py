@@ -21,22 +21,10 @@ class KhostAgentLoop(AgentLoopBase):
     """One episode of `khost serve`. What the service gives no reward for becomes a masked stub: verl's losses, its
     advantages and its whitening skip a sequence whose mask is 0 everywhere, and `khost_void` counts it."""
 
-    def __init__(self, *args, url, tokenizer_name, token_file=None, episode=None, patience_s=1800.0, tries=3, **kwargs):
-        """`url`, `token_file`: of the service. `tokenizer_name`: as `khost serve --tokenizer NAME=FOLDER` knows it.
-        `episode`: further fields of POST /v1/episodes, such as format, scheme and limits. `tries`: times that a task is
-        played until an episode has a reward."""
+    def __init__(self, *args, settings, **kwargs):
+        """`settings`: of khost_episodes.Episodes."""
         super().__init__(*args, **kwargs)
-        self.service = khost.Service(url, khost.read_token(token_file), patience_s=patience_s)
-        self.tokenizer_name, self.episode, self.tries = tokenizer_name, dict(episode or {}), tries
-
-    def _request(self, task):
-        rollout = self.rollout_config
-        limits = {
-            "tokens": rollout.prompt_length + rollout.response_length,
-            "response_tokens": rollout.response_length,
-            **dict(self.episode.get("limits") or {}),
-        }
-        return {**self.episode, "task": task, "tokenizer": self.tokenizer_name, "limits": limits}
+        self.episodes = khost.Episodes(**settings)
 
     def _drawer(self, sampling_params, seconds):
         request_id = uuid4().hex  # the same for all turns: they go to the server that has the prefix in its cache
@@ -68,13 +56,13 @@ class KhostAgentLoop(AgentLoopBase):
         task = (kwargs.get("extra_info") or {}).get("task")
         if not task:
             raise ValueError("a row of the data set has no extra_info.task: the hash or id of a task that khost has loaded")
-        seconds, begin = {"drawn": 0.0}, time.monotonic()
-        played = await khost.play_until_counted(
-            self.service,
-            self._request(task),
-            self._drawer(sampling_params, seconds),
-            most_prompt=self.rollout_config.prompt_length,
-            tries=self.tries,
+        seconds, begin, rollout = {"drawn": 0.0}, time.monotonic(), self.rollout_config
+        limits = {
+            "tokens": rollout.prompt_length + rollout.response_length,
+            "response_tokens": rollout.response_length,
+        }
+        played = await self.episodes.play(
+            task, self._drawer(sampling_params, seconds), limits, most_prompt=rollout.prompt_length
         )
         metrics = AgentLoopMetrics(
             generate_sequences=seconds["drawn"], tool_calls=time.monotonic() - begin - seconds["drawn"]

@@ -56,8 +56,9 @@ def main():
     assert gae_runs_over_observations(), "the page says that SkyRL's GAE runs over observations"
     with running.service() as service:
         engine = Engine(Tokenizer.from_file(str(service.folder / "tokenizer.json")))
-        generator = KhostGenerator(engine, service.url, running.TOKENIZER, patience_s=900, tries=2, episode={
-            "format": "files", "measure": False, "limits": {"turns": 3, "answer_tokens": 1024}})
+        generator = KhostGenerator(engine, {
+            "url": service.url, "tokenizer": running.TOKENIZER, "patience_s": 900, "tries": 2,
+            "episode": {"format": "files", "measure": False, "limits": {"turns": 3, "answer_tokens": 1024}}})
         ids = [TrajectoryID("t", number) for number in range(3)]
         engine.plans = {ids[0].to_string(): ["I do not know.", answers.block(answers.KERNELS[-1][1]), "done"],
                         ids[1].to_string(): [answers.block(answers.KERNELS[2][1]), "done"]}

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import sys
+import threading
 
 import answers
 import running
@@ -64,9 +65,9 @@ class FakeServers:
 def config_of(service, folder, loop_file):
     """verl's own configuration of PPO, with the folder of the toy model and this service."""
     loop = OmegaConf.load(running.CLUSTER / "verl" / "agent_loop.yaml")
-    loop[0].url, loop[0].tokenizer_name, loop[0].patience_s = service.url, running.TOKENIZER, 900
-    loop[0].episode.format = "files"
-    loop[0].episode.limits = {"turns": 3, "answer_tokens": 1024}
+    settings = loop[0].settings
+    settings.url, settings.tokenizer, settings.patience_s = service.url, running.TOKENIZER, 900
+    settings.episode.format, settings.episode.limits = "files", {"turns": 3, "answer_tokens": 1024}
     OmegaConf.save(loop, loop_file)
     with initialize_config_module(config_module="verl.trainer.config", version_base=None):
         return compose("ppo_trainer", overrides=[
@@ -162,6 +163,26 @@ def check_void(worker, servers):
     print("verl: a void is a masked stub that changes no advantage and no loss", flush=True)
 
 
+def check_kills(service, worker, servers):
+    """Judges are killed while rows are played: each row has its reward, or is a stub."""
+    stop, killed = threading.Event(), []
+
+    def kill():
+        while not stop.wait(20):
+            killed.append(running.kill_judges(service))
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        output, rewards = play(worker, servers, [-1] * 8)
+    finally:
+        stop.set()
+        thread.join()
+    voids = output.non_tensor_batch["khost_void"].tolist()
+    assert all(reward == (0.0 if void else -1.0) for reward, void in zip(rewards, voids, strict=True)), (rewards, voids)
+    print(f"verl: {sum(killed)} judges were killed, {int(sum(voids))} of 8 rows are masked, the others right", flush=True)
+
+
 def check_too_long(service, servers, tmp):
     config = config_of(service, service.folder, tmp)
     config.actor_rollout_ref.rollout.prompt_length = 64
@@ -212,6 +233,7 @@ def main():
         worker = AgentLoopWorker(config, servers)
         servers.tokenizer = worker.tokenizer
         check_void(worker, servers)
+        check_kills(service, worker, servers)
         check_too_long(service, servers, loop_file)
         check_reward_function(service)
         check_rewards(service, worker, servers)
