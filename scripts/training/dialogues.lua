@@ -33,7 +33,20 @@ local function tasks_of(run, c)
   return draw("dialogue", c.tasks, false), c.timed > 0 and draw("dialogue-timed", c.timed, true) or {}
 end
 
--- What is played: kinds by their shares, over all tasks in turn. Slow variants are improved where there is a clock.
+local PICKS = 6  -- tasks that are tried for a dialogue of one kind
+
+-- A task for which the teacher has a plan of a kind, or nil.
+local function pick(run, tasks, kind, stream, turns)
+  for _ = 1, #tasks > 0 and PICKS or 0 do
+    local task = stream:pick(tasks)
+    if teacher.plan(task, kind, random.stream "pick", run.config.machine.target, turns) then
+      return task
+    end
+  end
+end
+
+-- What is played: kinds by their shares, on tasks that fit. Slow variants are improved where there is a clock; where no
+-- task fits a kind, the dialogue is straight.
 local function jobs_of(run, c)
   local verified, timed = tasks_of(run, c)
   local all, jobs = {}, {}
@@ -45,9 +58,10 @@ local function jobs_of(run, c)
   for index = 1, c.count do
     local stream = random.stream(("%s dialogue %d"):format(run.seed, index))
     local drawn = stream:number()
-    local kind = drawn < c.slow and #timed > 0 and "slow" or drawn < c.slow + c.fault and "fault" or "straight"
-    local copy = { dialogue = kind }
-    for name, value in pairs(stream:pick(kind == "slow" and timed or all)) do
+    local kind = drawn < c.slow and "slow" or drawn < c.slow + c.fault and "fault" or "straight"
+    local task = pick(run, kind == "slow" and timed or all, kind, stream, c.turns)
+    local copy = { dialogue = task and kind or "straight" }
+    for name, value in pairs(task or stream:pick(all)) do
       copy[name] = value
     end
     jobs[index] = copy
