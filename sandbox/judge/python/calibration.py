@@ -179,7 +179,8 @@ class Calibration:
             if number and self.slow:
                 break
             exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
-            far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if number == 0 and exact else None
+            looks_far = number == 0 and exact is not None and not self.slow
+            far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if looks_far else None
             for place, measure in enumerate(measures):
                 measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
                             None if wide is None else wide[place])
