@@ -1,6 +1,6 @@
 -- Hunts for answers that the judge accepts although they were not computed: `khost recipes/hunt.lua --minutes 60`.
 -- Known cheats and honest candidates (--corpus, --groups) are mutated: loops end early, elements are skipped, answers
--- are scaled, flushed, rounded, or kept from an earlier call. A mutant is a find
+-- are scaled, flushed, rounded, or kept from an earlier call; the end of a call is told before it. A mutant is a find
 --   wrong   when it passes by --tolerance and fails by the class `strict`, which the candidate that it was made of
 --           passes; or when it passes although that candidate does not
 --   gain    when it passes and is faster than that candidate by more than the slack and 3 %, twice
@@ -82,8 +82,8 @@ function Hunt:gains(base, files)
   return true
 end
 
--- "wrong", "gain" or nil. What is right in the calls of a verification may stop computing behind them, so a wrong one is
--- a find where it passes a verdict with times, too, which makes five times as many calls.
+-- "wrong", "gain" or nil. What is right in the calls of a verification may stop computing behind them, so a wrong one
+-- is a find where it passes a verdict with times, too, which makes five times as many calls.
 function Hunt:kind_of(base, files)
   if not verdicts.passed(self:evaluate(base, files)) then
     return nil

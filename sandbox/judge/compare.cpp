@@ -83,6 +83,7 @@ struct Wrong {
     }
   };
   Kind wrong, out, untypical;  // `out` are counted as wrong, too
+  std::vector<std::int64_t>* excused = nullptr;
 
   void add(Standing standing, std::int64_t flat, double got, double expected) {
     if (standing == Standing::right) {
@@ -94,6 +95,9 @@ struct Wrong {
     }
     if (standing == Standing::out) {
       out.add(flat, got, expected);
+    }
+    if (standing == Standing::beyond && excused != nullptr) {
+      excused->push_back(flat);
     }
   }
 
@@ -148,8 +152,10 @@ class Limits {
 // The reference's outputs are contiguous; the candidate's may be strided.
 template <class Kind>
 std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
-                                       const std::byte* e, const Tolerance& tolerance) {
+                                       const std::byte* e, const Tolerance& tolerance,
+                                       std::vector<std::int64_t>* excused) {
   Wrong wrong;
+  wrong.excused = excused;
   const Limits limits(tolerance, Kind::format);
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const auto a = Kind::get(g + offset * Kind::size);
@@ -165,9 +171,11 @@ std::optional<Mismatch> compare_floats(const TensorLeaf& got, const std::byte* g
 }
 
 std::optional<Mismatch> compare_bytes(const TensorLeaf& got, const std::byte* g, const TensorLeaf& expected,
-                                      const std::byte* e, const Tolerance& tolerance) {
+                                      const std::byte* e, const Tolerance& tolerance,
+                                      std::vector<std::int64_t>* excused) {
   const std::size_t size = sandbox::dtype_bytes(got.dtype);
   Wrong wrong;
+  wrong.excused = excused;
   each(got, [&](std::int64_t flat, std::int64_t offset) {
     const std::byte* a = g + static_cast<std::size_t>(offset) * size;
     const std::byte* b = e + static_cast<std::size_t>(expected.offset + flat) * size;
@@ -187,34 +195,44 @@ std::uint64_t next(std::uint64_t& state) {
 }
 
 std::optional<Mismatch> compare_leaf(const TensorLeaf& mine, const std::byte* g, const TensorLeaf& theirs,
-                                     const std::byte* e, const Tolerance& tolerance) {
+                                     const std::byte* e, const Tolerance& tolerance,
+                                     std::vector<std::int64_t>* excused) {
   const std::optional<Format> format = format_of(mine.dtype);
   if (!format) {
-    return compare_bytes(mine, g, theirs, e, tolerance);
+    return compare_bytes(mine, g, theirs, e, tolerance, excused);
   }
   switch (*format) {
     case Format::f32:
-      return compare_floats<Single>(mine, g, theirs, e, tolerance);
+      return compare_floats<Single>(mine, g, theirs, e, tolerance, excused);
     case Format::f64:
-      return compare_floats<Double>(mine, g, theirs, e, tolerance);
+      return compare_floats<Double>(mine, g, theirs, e, tolerance, excused);
     case Format::f16:
-      return compare_floats<Half>(mine, g, theirs, e, tolerance);
+      return compare_floats<Half>(mine, g, theirs, e, tolerance, excused);
     case Format::bf16:
-      return compare_floats<Brain>(mine, g, theirs, e, tolerance);
+      return compare_floats<Brain>(mine, g, theirs, e, tolerance, excused);
   }
   return std::nullopt;
 }
 
-std::vector<Mismatch> compare_up_to(std::size_t most, const Manifest& got, const std::byte* got_memory,
-                                    const Manifest& expected, const std::byte* expected_memory,
-                                    const std::vector<Tolerance>& tolerance) {
+// One side's outputs.
+struct Side {
+  const Manifest& manifest;
+  const std::byte* memory;
+
+  const std::byte* of(const TensorLeaf& leaf) const { return memory + manifest.storages[leaf.storage].offset; }
+};
+
+std::vector<Mismatch> compare_up_to(std::size_t most, const Side& got, const Side& expected,
+                                    const std::vector<Tolerance>& tolerance, Excused* excused) {
   std::vector<Mismatch> found;
-  for (std::size_t i = 0; i < expected.tensors.size() && found.size() < most; i++) {
-    const TensorLeaf& mine = got.tensors[i];
-    const TensorLeaf& theirs = expected.tensors[i];
-    std::optional<Mismatch> wrong =
-        compare_leaf(mine, got_memory + got.storages[mine.storage].offset, theirs,
-                     expected_memory + expected.storages[theirs.storage].offset, tolerance[i]);
+  if (excused != nullptr) {
+    excused->assign(expected.manifest.tensors.size(), {});
+  }
+  for (std::size_t i = 0; i < expected.manifest.tensors.size() && found.size() < most; i++) {
+    const TensorLeaf& mine = got.manifest.tensors[i];
+    const TensorLeaf& theirs = expected.manifest.tensors[i];
+    std::vector<std::int64_t>* const places = excused != nullptr && tolerance[i].share > 0 ? &(*excused)[i] : nullptr;
+    std::optional<Mismatch> wrong = compare_leaf(mine, got.of(mine), theirs, expected.of(theirs), tolerance[i], places);
     if (wrong) {
       wrong->output = theirs.path;
       found.push_back(std::move(*wrong));
@@ -240,13 +258,14 @@ std::optional<Format> format_of(const std::string& dtype) {
 
 std::optional<Mismatch> compare(const Manifest& got, const std::byte* got_memory, const Manifest& expected,
                                 const std::byte* expected_memory, const std::vector<Tolerance>& tolerance) {
-  auto found = compare_up_to(1, got, got_memory, expected, expected_memory, tolerance);
+  auto found = compare_up_to(1, {got, got_memory}, {expected, expected_memory}, tolerance, nullptr);
   return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
 
 std::vector<Mismatch> compare_all(const Manifest& got, const std::byte* got_memory, const Manifest& expected,
-                                  const std::byte* expected_memory, const std::vector<Tolerance>& tolerance) {
-  return compare_up_to(expected.tensors.size(), got, got_memory, expected, expected_memory, tolerance);
+                                  const std::byte* expected_memory, const std::vector<Tolerance>& tolerance,
+                                  Excused* excused) {
+  return compare_up_to(expected.tensors.size(), {got, got_memory}, {expected, expected_memory}, tolerance, excused);
 }
 
 void poison(const Manifest& outputs, std::byte* memory, std::size_t bytes, std::uint64_t seed) {

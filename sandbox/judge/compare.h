@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sandbox/abi/manifest.h"
+#include "sandbox/judge/evaluation/repeated.h"
 #include "sandbox/judge/mismatch.h"
 #include "sandbox/judge/tolerance.h"
 
@@ -25,10 +26,10 @@ std::optional<Mismatch> compare(const sandbox::Manifest& got, const std::byte* g
                                 const sandbox::Manifest& expected, const std::byte* expected_memory,
                                 const std::vector<Tolerance>& tolerance);
 
-// The same for every output that is wrong, in order.
+// The same for every output that is wrong, in order. `excused`, where it is wanted, becomes what shares excuse.
 std::vector<Mismatch> compare_all(const sandbox::Manifest& got, const std::byte* got_memory,
                                   const sandbox::Manifest& expected, const std::byte* expected_memory,
-                                  const std::vector<Tolerance>& tolerance);
+                                  const std::vector<Tolerance>& tolerance, Excused* excused = nullptr);
 
 // Overwrites an output region with noise that knows nothing of the expected values; bytes of booleans become neither
 // 0 nor 1.

@@ -13,6 +13,7 @@
 #include "sandbox/abi/build.h"
 #include "sandbox/judge/compare.h"
 #include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/repeated.h"
 #include "sandbox/judge/evaluation/report.h"
 #include "sandbox/judge/request.h"
 #include "sandbox/judge/service.h"
@@ -105,6 +106,7 @@ class Evaluation {
   double quickest_s_ = 0;         // by `mixed`: the shortest window of the calls that were verified behind it
   Tolerances tolerances_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
+  Repeated repeated_;                 // what shares excused in all sets so far
   std::unique_ptr<Subject> subject_;
   Lease* lease_ = nullptr;  // while timing
   Baseline self_;           // the candidate against itself: its own processes as a baseline

@@ -320,6 +320,12 @@ bool Zygote::alive() {
   return !jail_.poll().has_value();
 }
 
+void Zygote::end() {
+  jail_.kill();
+  pollfd ending{jail_.exit_fd(), POLLIN, 0};
+  poll(&ending, 1, 5000);
+}
+
 Result<Child> Zygote::spawn() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -336,17 +342,16 @@ Result<Child> Zygote::spawn() {
       if (errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS) {
         return system_failure("request to the zygote");
       }
-      jail_.kill();  // a task may have killed the zygote while its jail lives on
-      return system_failure("request to the zygote", "gone");
+      Failure gone = system_failure("request to the zygote", "gone");
+      end();  // it may have been killed while its jail lives on
+      return gone;
     }
   }
   const auto deadline = Steady::now() + std::chrono::seconds(kForkTimeout_s);
   while (!wait_for(child.channel_.get(), POLLIN, Steady::now() + kLookAgain) && Steady::now() < deadline) {
     if (stopped_by_others(jail_.pid())) {  // nobody but what runs in it does that
       const std::scoped_lock lock(mutex_);
-      jail_.kill();
-      pollfd ending{jail_.exit_fd(), POLLIN, 0};
-      poll(&ending, 1, 5000);  // so that nobody takes it for alive
+      end();
       return Failure{"the zygote was stopped", "gone"};
     }
   }
@@ -355,6 +360,10 @@ Result<Child> Zygote::spawn() {
     return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }
   if (!hello || child.pid_ <= 0) {
+    if (strchr("ZX", sandbox::state_of(jail_.pid())) != nullptr) {  // also where there is no such process any more
+      const std::scoped_lock lock(mutex_);
+      end();
+    }
     return Failure{"the zygote did not make a child", "gone"};
   }
   if (hello->is_object() && hello->contains("error")) {

@@ -85,6 +85,8 @@ class Zygote {
 
  private:
   Zygote(sandbox::Jail jail, sandbox::Fd socket) : jail_(std::move(jail)), socket_(std::move(socket)) {}
+  // Of its jail, for good, and waits for that: who asks next must not take it for alive. Under mutex_.
+  void end();
   std::mutex mutex_;
   sandbox::Jail jail_;
   sandbox::Fd socket_;

@@ -70,6 +70,9 @@ constexpr Command kForbiddenCommands[] = {
     {__NR_fcntl, 1, F_NOTIFY},
     // pages of the outputs, which are the judge's
     {__NR_madvise, 2, MADV_REMOVE},
+    // which pages of files are in memory
+    {__NR_madvise, 2, MADV_COLD},
+    {__NR_madvise, 2, MADV_PAGEOUT},
 };
 
 }  // namespace

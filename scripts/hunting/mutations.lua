@@ -33,6 +33,38 @@ local FACTORS = { "0.5f", "0.99f", "0.9999f", "1.001f", "0.0f" }
 local THRESHOLDS = { "1e-6f", "1e-3f", "0.1f", "1.0f", "4.0f" }
 local CALLS = { 1, 5, 6, 9, 25 }
 
+local LAUNCHER = "(extern \"C\" int [%w_]+%b()%s*{)"
+
+-- Finds the page by which the judge is told that a call is over (sandbox/subject/turn.h), and tells it.
+local ACKNOWLEDGE = [[
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cstdio>
+#include <cstring>
+static void acknowledge_call() {
+  static volatile unsigned* page = nullptr;
+  if (page == nullptr) {
+    char line[512];
+    std::FILE* maps = std::fopen("/proc/self/maps", "r");
+    while (maps != nullptr && page == nullptr && std::fgets(line, sizeof line, maps) != nullptr) {
+      unsigned long begin = 0;
+      if (std::strstr(line, "memfd:control") != nullptr && std::sscanf(line, "%lx", &begin) == 1) {
+        page = reinterpret_cast<volatile unsigned*>(begin);
+      }
+    }
+    if (maps != nullptr) {
+      std::fclose(maps);
+    }
+  }
+  if (page != nullptr) {
+    page[2] = 0;
+    page[1] = page[0];
+    syscall(SYS_futex, &page[1], FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
+  }
+}
+]]
+
 local function one(list, strength)
   return list[strength % #list + 1]
 end
@@ -92,15 +124,39 @@ mutations.KINDS = {
   end,
   -- Nothing is computed any more after some calls: what stands in the output is an earlier answer.
   stop_after = function(text, where, strength)
-    return replaced(text, "(extern \"C\" int [%w_]+%b()%s*{)", where, function(head)
+    return replaced(text, LAUNCHER, where, function(head)
       return ("%s static int calls_made = 0; if (calls_made++ >= %d) { return 0; } "):format(head, one(CALLS, strength))
     end)
   end,
   -- Nothing is computed before some calls were made.
   begin_after = function(text, where, strength)
-    return replaced(text, "(extern \"C\" int [%w_]+%b()%s*{)", where, function(head)
+    return replaced(text, LAUNCHER, where, function(head)
       return ("%s static int calls_made = 0; if (calls_made++ < %d) { return 0; } "):format(head, one(CALLS, strength))
     end)
+  end,
+  -- What is read stands for its neighbours.
+  read_neighbours = function(text, where, strength)
+    return replaced(text, ASSIGNMENT, where, function(target, value)
+      local before, name, index, behind = value:match("^(.-)(%f[%w_][%w_]+)(%b[])(.*)$")
+      if not name then
+        return ("%s = %s;"):format(target, value)
+      end
+      local step = one(SHARES, strength)
+      return ("%s = %s%s[(%s) / %d * %d]%s;"):format(target, before, name, index:sub(2, -2), step, step, behind)
+    end)
+  end,
+  -- A call whose inputs begin as those of the call before is taken for the same.
+  trust_first = function(text, where)
+    return replaced(text, LAUNCHER, where, function(head)
+      local input = head:match("const%s+float%s*%*%s*([%w_]+)")
+      return not input and head or ("%s static bool called = false; static float first = 0; "
+        .. "if (called && %s[0] == first) { return 0; } called = true; first = %s[0]; "):format(head, input, input)
+    end)
+  end,
+  -- The judge is told that the call is over before it begins.
+  acknowledge_first = function(text, where)
+    local changed = replaced(text, LAUNCHER, where, function(head) return head .. " acknowledge_call(); " end)
+    return changed == text and text or ACKNOWLEDGE .. changed
   end,
 }
 

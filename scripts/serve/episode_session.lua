@@ -157,7 +157,8 @@ end
 
 -- What is wrong with a step's tokens, with a code; nil for nothing.
 local function wrong_draw(self, step)
-  local message, code = nil, "bad_input"
+  local message
+  local code = "bad_input"
   if step.finish == "failed" then
     return nil
   elseif #step.tokens > self.max_tokens then

@@ -7,6 +7,7 @@ local experts = require "policies.experts"
 local formats = require "chat.formats"
 local fs = require "khost.fs"
 local lessons = require "training.lessons"
+local milestone_tools = require "rewards.milestone_tools"
 local random = require "lib.random"
 local rejection = require "training.rejection"
 local repairs = require "policies.teacher.repairs"
@@ -208,6 +209,21 @@ function spec.plans_fit_into_the_turns_that_an_agent_has()
   local _, why = teacher.plan(lessons.tasks(run, { count = 1, stream = random.stream "one", length = { 1, 1 } })[1],
     "slow", random.stream "one", "cpu", 2)
   t.expect(why, "too_long")
+end
+
+function spec.several_tools_earn_a_right_candidate_a_little_more()
+  local function e(status, names)
+    local calls = {}
+    for index, name in ipairs(names) do calls[index] = { name = name, status = "ok" } end
+    return { verdict = { status = status, correct = status == "ok", evidence = { tolerance = "calibrated" }, faster = {},
+      speed = "measured" }, turns = { { calls = calls } } }
+  end
+  local four = { "Write", "Bash", "Read", "Edit", "Bash" }
+  t.expect((milestone_tools.score(e("ok", four))), 1.1)
+  t.expect((milestone_tools.score(e("ok", { "Write", "Bash", "Read", "Bash" }))), 1)
+  t.expect((milestone_tools.score(e("wrong", four))), -1)
+  t.expect((milestone_tools.score(e("void", four))), nil)
+  t.is_true(milestone_tools.range[2] > 3)
 end
 
 function spec.a_repair_makes_the_right_text_of_the_wrong_one()

@@ -1,11 +1,11 @@
 -- Token-step episodes for specs: a service with a tokenizer and a store, and a client that draws what a spec says.
-local toy = require "training.toy"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
 local sched = require "khost.sched"
 local store = require "khost.store"
 local tokenizers = require "serve.tokenizers"
+local toy = require "training.toy"
 local trainer = require "khost.trainer"
 
 local episodes_kit = {}

@@ -35,6 +35,9 @@ function spec.each_mutation_changes_a_kernel_that_has_its_place()
     { "drop_summand", 0, "out[i] = x[i] * 0.5f;" },
     { "stop_after", 1, "if (calls_made++ >= 5) { return 0; }" },
     { "begin_after", 0, "if (calls_made++ < 1) { return 0; }" },
+    { "read_neighbours", 1, "out[i] = x[(i) / 8 * 8] * 0.5f + 1.0f;" },
+    { "trust_first", 0, "if (called && x[0] == first) { return 0; } called = true; first = x[0];" },
+    { "acknowledge_first", 0, "{ acknowledge_call(); " },
   } do
     local text, changed = mutated(case[1], case[2])
     t.is_true(changed and text:find(case[3], 1, true), case[1] .. ":\n" .. text)

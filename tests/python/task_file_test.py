@@ -1,5 +1,6 @@
 """Task files as people write them: each is judged, or its fault is named."""
 
+import copy
 import os
 import re
 import sys
@@ -150,6 +151,25 @@ class JudgedTest(unittest.TestCase):
                                        "self.a = nn.Linear(8, 8)\nself.b = nn.Linear(8, 8)\nself.b.weight = self.a.weight") +
                           INPUT)
         self.assertEqual(len(seen.layouts[1].storages), 3)
+
+    def test_weights_that_a_constructor_computes_of_parameters(self):
+        for norm in ("nn.utils.weight_norm", "nn.utils.parametrizations.weight_norm"):
+            source = HEAD + model("return self.layer(x)", f"self.layer = {norm}(nn.Linear(8, 8))") + INPUT
+            self.sound(source)
+            copy.deepcopy(Task(source).model(1, live=True))
+
+    def test_equal_weights_keep_their_sign(self):
+        for value in (0.1, 1e-6, -0.1, 0.5, 1.0, 20.0):
+            source = HEAD + model("return x * self.scale", f"self.scale = nn.Parameter(torch.full((64,), {value}))") + INPUT
+            drawn = Task(source).model(1, live=True).scale
+            self.assertTrue(bool((drawn * value > 0).all()), value)
+            self.assertGreater(float(drawn.std()), 0.1)
+
+    def test_a_view_with_its_sign_turned_is_what_it_shows(self):
+        source = HEAD + model("return x + 1") + \
+            "\n\ndef get_inputs():\n    return [torch.ones(8, dtype=torch.complex64).mul(1j).conj().imag]\n"
+        self.assertEqual(Task(source).inputs(1)[0].tolist(), [-1.0] * 8)
+        self.assertFalse(Task(source).inputs(1)[0].is_neg())
 
     def test_outputs_keep_the_order_of_their_dict(self):
         seen = self.sound(HEAD + model("return {'z': x * 2, 'a': {1: x.mean(1), 'b': [x + 1]}}") + INPUT)

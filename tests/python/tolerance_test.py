@@ -15,6 +15,8 @@ from oracle import Scattered, run, run_in_double
 from planting import add_outliers, plant
 from reference import Session
 from sums import Sums
+from task_file import TaskFault
+from tolerance import FloatMeasure
 
 X = "torch.randn(128, 512)"
 
@@ -114,6 +116,14 @@ class LongSums(unittest.TestCase):
 
 
 class FewElements(unittest.TestCase):
+    def test_a_bound_between_two_measured_elements_grows_with_the_size(self):
+        measure = FloatMeasure(torch.ones(100))
+        values = torch.cat([torch.full((199,), 1.0), torch.tensor([2.0 ** 40])])
+        measure.add(values, values.double() * (1 + 2 ** -24), [])
+        bounds = measure.table()
+        self.assertEqual(float(bounds[127 + 20]), float(bounds[127]) * 2 ** 20)
+        self.assertEqual(float(bounds[127 + 41]), float(bounds[127 + 40]) * 2)
+
     def test_a_sum_that_cancels_to_almost_nothing_keeps_its_absolute_bound(self):
         c = Calibrated("torch.sum(x, dim=-1)", "torch.randn(256, 64)")
         bounds = c.answer["kinds"]["drawn"][0]["bounds"]
@@ -318,6 +328,20 @@ class Tasks(unittest.TestCase):
         self.assertEqual((entry["rule"], c.answer["ambiguous"]), ("exact", ""))
         self.assertLess(entry["share"], 0.01)
         self.assertEqual(c.wrong(lambda a, b: [(a.double() @ b.double()) > 0]), [0])
+
+    def test_what_a_model_does_not_read_is_not_left_out(self):
+        self.assertEqual(Calibrated("x[:, -1] @ w", "torch.randn(64, 32, 128), torch.randn(128, 128)",
+                                    "x, w").answer["uninformative"], "")
+
+    def test_one_tensor_given_twice_is_affine_in_both(self):
+        c = Calibrated("x + y", "*2 * [torch.randn(128, 512)]", "x, y")
+        self.assertEqual(c.answer["uninformative"], "")
+
+    def test_outputs_of_other_sizes_and_of_eight_bits_are_named(self):
+        for forward, says in (("x[x > 0]", "another form in another draw"), ("x.to(torch.float8_e4m3fn)", "float8_e4m3fn")):
+            with self.assertRaises(TaskFault) as caught:
+                Calibrated(forward, X)
+            self.assertIn(says, str(caught.exception))
 
     def test_integers_that_rounding_decides_are_ambiguous(self):
         c = Calibrated("(x.sum(1) * 1e9).long() % 7", "torch.randn(2048, 512)")

@@ -49,9 +49,6 @@ TEST_CASE("a zygote that was stopped or killed is gone at once, and is not waite
     REQUIRE_FALSE(child);
     CHECK(child.failure().code == "gone");
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
-    for (int i = 0; i < 100 && zygote->alive(); i++) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    CHECK_FALSE(zygote->alive());
+    CHECK_FALSE(zygote->alive());  // now: who asks next begins another one
   }
 }

@@ -83,8 +83,9 @@ end
 ---@param repair Repair
 ---@return table[]
 function repairs.search(path, repair)
-  local name = (repair.old or ""):match("([%a_][%w_]*)%s*=[^=]") or "out"
-  return { { name = "Grep", arguments = { pattern = name .. " =", path = path, output_mode = "content" } } }
+  local name = (repair.old or ""):match("([%a_][%w_]*)%s*[-+*/]?=[^=]")
+  return { { name = "Grep", arguments = { pattern = name and name .. " [-+*/]?=" or "out", path = path,
+    output_mode = "content" } } }
 end
 
 --- What is thought before mending.

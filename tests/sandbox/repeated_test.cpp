@@ -1,0 +1,64 @@
+#include "sandbox/judge/evaluation/repeated.h"
+
+#include <doctest/doctest.h>
+
+namespace khost::judge {
+namespace {
+
+// `count` places from `first` on.
+std::vector<std::int64_t> places(std::int64_t first, std::size_t count) {
+  std::vector<std::int64_t> result(count);
+  for (std::size_t i = 0; i < count; i++) {
+    result[i] = first + static_cast<std::int64_t>(i);
+  }
+  return result;
+}
+
+TEST_CASE("elements that are excused in every set are found from the fourth set on") {
+  Repeated repeated({1 << 20, 64});
+  for (std::size_t set = 0; set < 3; set++) {
+    CHECK_FALSE(repeated.add(set, {places(100, 40), {}}));
+  }
+  CHECK_FALSE(repeated.add(2, {places(100, 40), {}}));  // the same set once more
+  const auto found = repeated.add(3, {places(100, 40), {}});
+  REQUIRE(found);
+  CHECK(found->output == 0);
+  CHECK(found->elements == 40);
+  CHECK(found->sets == 4);
+  CHECK(found->text().find("40 elements of output 0") != std::string::npos);
+}
+
+TEST_CASE("excused elements that lie elsewhere in each set are none") {
+  Repeated repeated({1 << 20});
+  for (std::size_t set = 0; set < 24; set++) {
+    CHECK_FALSE(repeated.add(set, {places(static_cast<std::int64_t>(set) * 1000, 900)}));
+  }
+}
+
+TEST_CASE("a dozen elements, and as many as a large share brings about by chance, are no finding") {
+  Repeated few({1 << 20});
+  for (std::size_t set = 0; set < 24; set++) {
+    CHECK_FALSE(few.add(set, {places(7, 12)}));
+  }
+  // Half of the elements in each set, of which a sixteenth is expected in all of four.
+  Repeated chance({1024});
+  for (std::size_t set = 0; set < 4; set++) {
+    std::vector<std::int64_t> excused;
+    for (std::int64_t i = 0; i < 1024; i++) {
+      if ((i >> set & 1) != 0) {
+        excused.push_back(i);
+      }
+    }
+    CHECK_FALSE(chance.add(set, {excused}));
+  }
+}
+
+TEST_CASE("a set without excused elements ends it") {
+  Repeated repeated({4096});
+  for (std::size_t set = 0; set < 12; set++) {
+    CHECK_FALSE(repeated.add(set, {set == 2 ? std::vector<std::int64_t>() : places(0, 100)}));
+  }
+}
+
+}  // namespace
+}  // namespace khost::judge
