@@ -54,7 +54,7 @@ class Evaluation {
   std::string not_replayed(const Subject& subject, const Window& window, std::size_t set) const;
   bool own_work_matters(Subject& subject);
   std::size_t another_answer(std::size_t set) const;
-  void tell_share(Subject& subject);
+  void tell_share(Subject& operators);
 
   // evaluation_unseen.cpp
   const Set& set_at(std::size_t place) const;
@@ -103,7 +103,6 @@ class Evaluation {
   sandbox::Plan plan_;
   Region own_;                    // by `mixed`: what the launches wrote in the first verified call
   std::size_t recorded_set_ = 0;  // that call's
-  double quickest_s_ = 0;         // by `mixed`: the shortest window of the calls that were verified behind it
   Tolerances tolerances_;
   std::vector<Mismatch> mismatches_;  // of the first wrong set
   Repeated repeated_;                 // what shares excused in all sets so far

@@ -1,5 +1,4 @@
 // Calls on sets, and what is wrong with what they returned.
-#include <algorithm>
 #include <numeric>
 
 #include "host/base/sha256.h"
@@ -149,9 +148,6 @@ bool Evaluation::verify() {
     }
     if (!check(*subject_, window, i, Stage::verify)) {
       return false;
-    }
-    if (i != order.front()) {
-      quickest_s_ = quickest_s_ > 0 ? std::min(quickest_s_, window.seconds) : window.seconds;
     }
   }
   verdict_.evidence["seeds"] = seeds;

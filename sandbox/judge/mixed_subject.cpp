@@ -1,5 +1,4 @@
 // A subject that plays a plan with torch operators: a child of a zygote whose children are confined.
-#include <fcntl.h>
 
 #include "sandbox/judge/subject.h"
 
@@ -26,11 +25,12 @@ Result<std::unique_ptr<Subject>> Subject::start_mixed(const Session& session, co
   std::vector<int> fds = {subject->control_.fd(), subject->inputs_.fd(), subject->state_.fd(), subject->outputs_.fd(),
                           mixed.own.fd()};
   if (!mixed.library.empty()) {
-    subject->library_ = sandbox::Fd(open(mixed.library.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!subject->library_) {
-      return sandbox::system_failure("open " + mixed.library);
+    Result<Region> copied = Region::copy_of(mixed.library);
+    if (!copied) {
+      return copied.failure();
     }
-    fds.push_back(subject->library_.get());
+    subject->library_ = std::move(*copied);
+    fds.push_back(subject->library_.fd());
   }
   Result<Child> child = mixed.zygote.spawn();
   if (!child) {

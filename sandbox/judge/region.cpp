@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -11,6 +13,24 @@ namespace khost::judge {
 
 using sandbox::Fd;
 using sandbox::system_failure;
+
+Result<Region> Region::copy_of(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0) {
+    return system_failure("open " + path);
+  }
+  const auto size = static_cast<std::size_t>(info.st_size);
+  Result<Region> region = make("library", size, Others::read);
+  for (std::size_t at = 0; region && at < size;) {
+    const ssize_t n = pread(file.get(), region->data() + at, size - at, static_cast<off_t>(at));
+    if (n <= 0) {
+      return system_failure("read " + path);
+    }
+    at += static_cast<std::size_t>(n);
+  }
+  return region;
+}
 
 Result<Region> Region::make(const std::string& name, std::size_t bytes, Others others) {
   Region region;

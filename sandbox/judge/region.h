@@ -15,6 +15,9 @@ class Region {
   enum class Others { read, write };  // what holders of the descriptor may do; the judge's mapping always writes
 
   static Result<Region> make(const std::string& name, std::size_t bytes, Others others);
+  // A file as memory of its own, for instance a candidate's library for each process: the file's locks, times and pages
+  // would outlive the process, and all processes of the candidate would see them.
+  static Result<Region> copy_of(const std::string& path);
   Region() = default;
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;

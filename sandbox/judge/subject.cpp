@@ -28,26 +28,6 @@ void copy(const Region& to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-// A candidate's library as memory of its own for each process: a file's locks, times and pages in memory would outlive
-// the process, and all processes of the candidate would see them.
-Result<Region> copy_of(const std::string& path) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!file || fstat(file.get(), &info) != 0) {
-    return sandbox::system_failure("open " + path);
-  }
-  const auto size = static_cast<std::size_t>(info.st_size);
-  Result<Region> region = Region::make("library", size, Region::Others::read);
-  for (std::size_t at = 0; region && at < size;) {
-    const ssize_t n = pread(file.get(), region->data() + at, size - at, static_cast<off_t>(at));
-    if (n <= 0) {
-      return sandbox::system_failure("read " + path);
-    }
-    at += static_cast<std::size_t>(n);
-  }
-  return region;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sandbox::Plan& plan,
@@ -79,7 +59,7 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
 
   const bool file = library.find('/') != std::string::npos;
   if (file) {
-    Result<Region> copied = copy_of(library);
+    Result<Region> copied = Region::copy_of(library);
     if (!copied) {
       return copied.failure();
     }

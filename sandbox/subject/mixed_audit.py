@@ -15,7 +15,7 @@ the answer right."""
 
 import torch
 
-from mixed_player import HEADER, Steps
+from mixed_player import HEADER, Steps, memory_as_in_baselines
 
 REPLAY, STALE, POISON, SKIP = range(4)  # of the call to come, in the first byte of the region (judge/mixed.h)
 DTYPES = {"f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -93,6 +93,7 @@ class Audit:
         self.written = {}
 
     def set_up(self):
+        memory_as_in_baselines()
         torch.set_num_threads(self.request["threads"])
         self.steps = Steps(self.request["plan"], self.request["signatures"], self.regions)
 

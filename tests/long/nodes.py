@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Judges of several machines, played by processes of this one: a front, four judges on target cpu that are killed at random
 and started again, and clients that ask for verdicts.
 
