@@ -1,5 +1,4 @@
 -- Token-step episodes for specs: a service with a tokenizer and a store, and a client that draws what a spec says.
-local toy = require "training.toy"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
