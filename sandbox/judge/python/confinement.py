@@ -6,6 +6,7 @@ Threads: a fork takes only the thread that calls it. Libraries that are merely i
 driver does when it is asked for devices), and a child may miss them. So one child tries before the first candidate comes;
 where it fails beside such threads, the zygote starts again and leaves the imports to its children."""
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -226,10 +227,8 @@ class TaskConfinement:
             if not left:
                 break
             for pid in left:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
         make_room()
 
 
