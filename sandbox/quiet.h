@@ -2,8 +2,8 @@
 // in the making) and, optionally, in jails of another process (the agents' shells) is stopped, and continued at the
 // end. Processes that stood already stay as they are. A process of a shell that goes on again while it is to stand has
 // ordered that, for example by a timer's signal, and would disturb what is timed on cores where nobody looks: it is
-// killed. The process that is to be timed, what it started and its ancestors are left alone. A Quiet belongs to one thread; while one lives nobody else may stop or continue the
-// processes concerned.
+// killed. The process that is to be timed, what it started and its ancestors are left alone. A Quiet belongs to one
+// thread; while one lives nobody else may stop or continue the processes concerned.
 #pragma once
 
 #include <sys/types.h>

@@ -109,8 +109,8 @@ class OffTheCores {
 // What a window is charged with, in seconds: its length, and all of what the subject used behind its acknowledgement
 // beyond `allowed_s`, on however many cores: one thread that works on may be all of them.
 double charged_s(const Window& window, double allowed_s);
-// What was the subject's own of so many seconds of a window on so many cores. Of one core, what others had of it is not;
-// of several, what they had of one may have cost nothing.
+// What was the subject's own of so many seconds of a window on so many cores. Of one core, what others had of it is
+// not; of several, what they had of one may have cost nothing.
 double own_s(const Window& window, double seconds, int cores);
 // Whether a window's time is the subject's own: others had less than 1 % of it (and 20 us). What its own threads do to
 // each other is its own affair.

@@ -22,7 +22,8 @@ local OPTIONS = {
   { name = "--preset", kind = "text", default = "smoke", help = "numbers of every arm: recipes/presets/NAME.toml" },
   { name = "--set", kind = "list", help = "override a key in every arm: --set agentic.steps=2" },
   { name = "--seeds", kind = "text", default = "1,2,3", help = "of every arm" },
-  { name = "--until", kind = "text", default = "evaluate", help = "last stage of every arm; the curves are compared then" },
+  { name = "--until", kind = "text", default = "evaluate",
+    help = "last stage of every arm; before evaluate the stage's curves are compared" },
   { name = "--out", kind = "text", help = "folder of the sweep (default: sweeps/PRESET beside the runs)" },
   { name = "--plan", kind = "flag", help = "print what is shared and how long it takes, and run nothing" },
 }

@@ -1,5 +1,5 @@
-// The rule set `mixed` for candidates in Python on the CUDA target. Verdicts need a GPU; that a build which failed behind
-// an `except` comes back in the compiler's words needs the toolkit alone.
+// The rule set `mixed` for candidates in Python on the CUDA target. Verdicts need a GPU; that a build which failed
+// behind an `except` comes back in the compiler's words needs the toolkit alone.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
@@ -53,11 +53,11 @@ TEST_CASE("mixed rules on a GPU: sound candidates pass, and those whose own kern
   for (const std::string& name : expectations.names("cuda/mixed")) {
     const fs::path place = expectations.folder(name);
     Result<Json> verdict = service.handle({{"kind", "evaluate"},
-                                                 {"target", "cuda"},
-                                                 {"rules", "mixed"},
-                                                 {"measure", false},
-                                                 {"task", {{"source", read_text(place / "model.py")}}},
-                                                 {"files", candidate_files(place)}});
+                                           {"target", "cuda"},
+                                           {"rules", "mixed"},
+                                           {"measure", false},
+                                           {"task", {{"source", read_text(place / "model.py")}}},
+                                           {"files", candidate_files(place)}});
     CAPTURE(name);
     REQUIRE(verdict);
     CAPTURE(verdict->dump());

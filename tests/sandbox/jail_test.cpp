@@ -18,77 +18,14 @@
 #include <thread>
 
 #include "sandbox/jail/uid_lease.h"
+#include "tests/sandbox/jail_kit.h"
 
 using namespace khost;
 using namespace khost::sandbox;
+using namespace khost::tests;
 namespace fs = std::filesystem;
 
 namespace {
-
-JailSpec shell(const std::string& script) {
-  JailSpec spec;
-  spec.name = "test";
-  spec.argv = {"/bin/bash", "-c", script};
-  return spec;
-}
-
-Output run(const JailSpec& spec, double timeout_s = 20, const std::string& input = "", size_t bytes = 1 << 16) {
-  Result<Output> output = run_in_jail(spec, input, timeout_s, bytes);
-  REQUIRE_MESSAGE(bool(output), output.failure().message);
-  return *output;
-}
-
-std::string out_of(const JailSpec& spec) {
-  const Output output = run(spec);
-  return output.out + output.err;
-}
-
-// What the same script prints in a jail started by the user nobody; skipped where this test is not run by root.
-std::string out_as_nobody(const JailSpec& spec) {
-  const fs::path folder = fs::temp_directory_path() / ("khost-nobody-" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const fs::path program = folder / "khost-jail-exec";
-  fs::copy_file(self_directory() + "/khost-jail-exec", program, fs::copy_options::overwrite_existing);
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("KHOST_JAIL_EXEC", program.c_str(), 1);
-    if (setgroups(0, nullptr) != 0 || setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) {
-      _exit(2);
-    }
-    const Result<Output> output = run_in_jail(spec, "", 20, 1 << 16);
-    const std::string text = output ? output.value().out + output.value().err : output.failure().message;
-    [[maybe_unused]] const ssize_t n = write(ends[1], text.data(), text.size());
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  fs::remove_all(folder);
-  return text;
-}
-
-// Both routes must keep the same promises.
-void check_both(const JailSpec& spec, const std::function<void(const std::string&)>& check) {
-  {
-    INFO("started by uid " << geteuid());
-    check(out_of(spec));
-  }
-  if (geteuid() == 0) {
-    INFO("started by nobody");
-    check(out_as_nobody(spec));
-  }
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 bool gone(pid_t pid) {
   for (int i = 0; i < 100; ++i) {
@@ -226,66 +163,6 @@ TEST_CASE("threads_only refuses every new process") {
   const std::string text = out_of(spec);
   CHECK(contains(text, "fork"));
   CHECK(!contains(text, "child\n"));
-}
-
-TEST_CASE("a fork bomb stays within its limit and the host stays usable") {
-  JailSpec spec = shell("bomb() { bomb | bomb & }; bomb; sleep 1; echo survived");
-  spec.limits.processes = 30;
-  Result<Jail> jail = Jail::start(spec);
-  REQUIRE(bool(jail));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  const std::string outside = out_of(shell("(echo fine)"));
-  CHECK(outside == "fine\n");
-  jail->freeze();
-  jail->thaw();
-  jail->kill();
-  const Exit exit = jail->wait(std::chrono::steady_clock::now() + std::chrono::seconds(10));
-  CHECK(exit.signal == SIGKILL);
-}
-
-TEST_CASE("the process limit holds for each jail by itself") {
-  JailSpec spec = shell(
-      "exec perl -e 'for (1..40) { my $p = fork; if (!defined $p) { print \"refused $!\\n\"; last } "
-      "if (!$p) { sleep 5; exit } }'");
-  spec.limits.processes = 20;
-  check_both(spec, [](const std::string& text) { CHECK(text == "refused Resource temporarily unavailable\n"); });
-}
-
-TEST_CASE("memory, file size, descriptors and processor time are limited") {
-  JailSpec spec = shell("perl -e 'my $x = \"a\" x 400_000_000; print length $x' || echo no memory");
-  spec.limits.memory_bytes = 256 << 20;
-  CHECK(contains(out_of(spec), "no memory"));
-  spec = shell("dd if=/dev/zero of=/tmp/x bs=1M count=5; echo $?");
-  spec.limits.file_bytes = 1 << 20;
-  CHECK(!contains(out_of(spec), "\n0\n"));
-  spec = shell("ulimit -n; ulimit -c; ulimit -u");
-  spec.limits.open_files = 50;
-  CHECK(out_of(spec) == "50\n0\n64\n");
-  spec = shell("while :; do :; done");
-  spec.limits.cpu_s = 1;
-  const Output output = run(spec);
-  CHECK(output.exit.signal == SIGXCPU);
-  CHECK(output.exit.cpu_s >= 0.9);
-  CHECK(output.exit.cpu_s < 2);
-}
-
-TEST_CASE("several processes together do not get more memory than the jail" * doctest::skip(geteuid() != 0)) {
-  JailSpec spec =
-      shell("for i in 1 2 3 4; do perl -e 'my $x = \"a\" x 100_000_000; sleep 1; print q(he), qq(ld\\n)' & done; wait");
-  spec.limits.memory_bytes = 250 << 20;
-  spec.limits.processes = 16;
-  const bool groups =
-      access("/sys/fs/cgroup/memory/cgroup.procs", W_OK) == 0 || access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-  if (!groups) {
-    MESSAGE("no writable control groups here: only the limits of each process hold");
-    return;
-  }
-  const std::string text = out_of(spec);
-  size_t held = 0;
-  for (size_t at = text.find("held"); at != std::string::npos; at = text.find("held", at + 1)) {
-    ++held;
-  }
-  CHECK(held < 3);
 }
 
 TEST_CASE("a timeout kills the tree and says so") {

@@ -1,5 +1,5 @@
-// The plain types of torch's C++ that khost_torch.h uses: element types, sizes, devices and the options that tensors are
-// created with.
+// The plain types of torch's C++ that khost_torch.h uses: element types, sizes, devices and the options that tensors
+// are created with.
 #pragma once
 
 #include <cuda_runtime.h>
