@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 TRIES = 3  # times that an episode is played until one counts, as khost's own player does
 BUSY = (429, 503)  # come again later
 MOST_WAIT_S = 60.0  # before the next try of a request
+# What is said to a step of an episode that is not there any more, for example since the service was started anew.
+LOST = ("no_episode", "ended", "conflict", "late", "early", "broken_prefix")
 
 
 class Refused(Exception):
@@ -211,6 +213,17 @@ async def _draw_step(draw, played, last, number):
     return step
 
 
+async def _take(service, path, step, played):
+    """The answer to a step; None where the episode is lost, which makes it void."""
+    try:
+        return await service.ask("POST", path + "/step", step)
+    except Refused as refused:
+        if refused.code not in LOST:
+            raise
+        played.void, played.ending = str(refused), "env_error"
+        return None
+
+
 def _finish(played, answer):
     played.reward, played.void, played.ending = answer.get("reward"), answer.get("void"), answer.get("ending")
     played.turns, played.verdict = answer.get("turns", 0), answer.get("verdict") or {}
@@ -236,7 +249,10 @@ async def play(service, request, draw, most_prompt=None):
             return played
         while not last["done"]:
             number += 1
-            last = await service.ask("POST", path + "/step", await _draw_step(draw, played, last, number))
+            answer = await _take(service, path, await _draw_step(draw, played, last, number), played)
+            if answer is None:
+                return played
+            last = answer
             played.append(last["append"], 0)
         return _finish(played, last)
     finally:
@@ -287,13 +303,10 @@ async def play_text(service, request, respond, most_prompt=None):
             if most_prompt is not None and played.prompt_length > most_prompt:
                 played.void = f"the prompt has {played.prompt_length} tokens, and the engine takes {most_prompt}"
                 return played
-            try:
-                last = await service.ask("POST", path + "/step", step)
-            except Refused as refused:
-                if "does not continue" not in str(refused):
-                    raise
-                played.void, played.ending = str(refused), "env_error"
+            answer = await _take(service, path, step, played)
+            if answer is None:
                 return played
+            last = answer
         return _finish(played, last)
     finally:
         if not last["done"]:

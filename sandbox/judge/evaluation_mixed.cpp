@@ -13,7 +13,7 @@
 namespace khost::judge {
 namespace {
 
-constexpr int kShareCalls = 20, kFewestShareCalls = 3;
+constexpr int kShareCalls = 50, kFewestShareCalls = 3;
 constexpr double kMostShare_s = 1;  // for these calls, where a call takes long
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 

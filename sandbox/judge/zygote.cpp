@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/output_cut.h"
@@ -39,6 +40,7 @@ constexpr double kCandidateProcessor_s = 300;
 constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
+constexpr int kLooksForEnd = 100;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 
 bool wait_for(int fd, short what, Steady::time_point deadline) {
@@ -51,6 +53,17 @@ bool wait_for(int fd, short what, Steady::time_point deadline) {
 bool stopped_by_others(pid_t pid) {
   const std::optional<unsigned> before = sandbox::Quiet::completed_count();
   return before && sandbox::state_of(pid) == 'T' && sandbox::Quiet::completed_count() == before;
+}
+
+// Whether a process has ended, or does so within a moment: its descriptors are closed before that is shown.
+bool has_ended(pid_t pid) {
+  for (int look = 0; look < kLooksForEnd; look++) {
+    if (strchr("ZX", sandbox::state_of(pid)) != nullptr) {  // also where there is no such process any more
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
 }
 
 std::string prefix_of(const std::string& python) {
@@ -360,7 +373,7 @@ Result<Child> Zygote::spawn() {
     return Failure{"the zygote did not make a child in " + std::to_string(kForkTimeout_s) + " s", "io"};
   }
   if (!hello || child.pid_ <= 0) {
-    if (strchr("ZX", sandbox::state_of(jail_.pid())) != nullptr) {  // also where there is no such process any more
+    if (has_ended(jail_.pid())) {
       const std::scoped_lock lock(mutex_);
       end();
     }

@@ -15,7 +15,7 @@ the answer right."""
 
 import torch
 
-from mixed_player import HEADER, Steps, memory_as_in_baselines
+from mixed_player import HEADER, Steps, memory_as_in_baselines, quiet_collector
 
 REPLAY, STALE, POISON, SKIP = range(4)  # of the call to come, in the first byte of the region (judge/mixed.h)
 DTYPES = {"f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -96,6 +96,8 @@ class Audit:
         memory_as_in_baselines()
         torch.set_num_threads(self.request["threads"])
         self.steps = Steps(self.request["plan"], self.request["signatures"], self.regions)
+        self.kinds = {REPLAY: self.replay, STALE: self.stale, POISON: self.poison, SKIP: lambda launch: None}
+        quiet_collector()
 
     def learn(self, launch):
         """In the first call, before anything of the launch stands in memory."""
@@ -121,6 +123,5 @@ class Audit:
             piece.poison()
 
     def call(self):
-        act = {REPLAY: self.replay, STALE: self.stale, POISON: self.poison, SKIP: lambda launch: None}[int(self.own[0])]
         with torch.no_grad():
-            self.steps.run(act)
+            self.steps.run(self.kinds[int(self.own[0])])

@@ -248,6 +248,12 @@ def memory_as_in_baselines():
     library.mallopt(M_TRIM_THRESHOLD, MOST)
 
 
+def quiet_collector():
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
 class Candidate:
     """With the library. The first call's results are lent to the audit."""
 
@@ -266,9 +272,7 @@ class Candidate:
         control(PR_SET_DUMPABLE, 0)
         for launch in self.steps.launches:
             launch.open(library)
-        gc.collect()
-        gc.freeze()
-        gc.disable()
+        quiet_collector()
 
     def launch(self, launch):
         launch.run()

@@ -6,66 +6,65 @@ local events = {}
 local Events = {}
 Events.__index = Events
 
+local KINDS = 8  -- what an event says is below; it is kept in one number with whose it is
+
 ---@return table
 function events.new()
-  return setmetatable({ count = 0, sequence = 0, times = {}, order = {}, who = {}, what = {} }, Events)
-end
-
-local function swap(self, a, b)
-  local times, order, who, what = self.times, self.order, self.who, self.what
-  times[a], times[b] = times[b], times[a]
-  order[a], order[b] = order[b], order[a]
-  who[a], who[b] = who[b], who[a]
-  what[a], what[b] = what[b], what[a]
-end
-
-local function before(self, a, b)
-  local times = self.times
-  return times[a] < times[b] or times[a] == times[b] and self.order[a] < self.order[b]
+  return setmetatable({ count = 0, sequence = 0, times = {}, order = {}, what = {} }, Events)
 end
 
 --- Something that happens at a time.
 ---@param time number
 ---@param who integer
----@param what integer
+---@param what integer   0 to 7
 function Events:put(time, who, what)
-  self.count, self.sequence = self.count + 1, self.sequence + 1
-  local at = self.count
-  self.times[at], self.order[at], self.who[at], self.what[at] = time, self.sequence, who, what
+  local times, order, whats = self.times, self.order, self.what
+  self.sequence = self.sequence + 1
+  local at = self.count + 1
+  self.count = at
+  -- The newest of equal times comes last, so that only earlier times move down.
   while at > 1 do
     local parent = (at - at % 2) / 2
-    if not before(self, at, parent) then
-      return
+    if times[parent] <= time then
+      break
     end
-    swap(self, at, parent)
+    times[at], order[at], whats[at] = times[parent], order[parent], whats[parent]
     at = parent
   end
+  times[at], order[at], whats[at] = time, self.sequence, who * KINDS + what
 end
 
 --- The next event; nil when there is none.
 ---@return number|nil time, integer? who, integer? what
 function Events:take()
-  if self.count == 0 then
+  local count = self.count
+  if count == 0 then
     return nil
   end
-  local time, who, what = self.times[1], self.who[1], self.what[1]
-  swap(self, 1, self.count)
-  self.count = self.count - 1
+  local times, order, whats = self.times, self.order, self.what
+  local first, packed = times[1], whats[1]
+  local time, place, last = times[count], order[count], whats[count]
+  count = count - 1
+  self.count = count
   local at = 1
-  while true do
-    local least, left = at, 2 * at
-    if left <= self.count and before(self, left, least) then
-      least = left
+  while 2 * at <= count do
+    local child = 2 * at
+    local t = times[child]
+    if child < count then
+      local other = times[child + 1]
+      if other < t or other == t and order[child + 1] < order[child] then
+        child, t = child + 1, other
+      end
     end
-    if left < self.count and before(self, left + 1, least) then
-      least = left + 1
+    if time < t or time == t and place < order[child] then
+      break
     end
-    if least == at then
-      return time, who, what
-    end
-    swap(self, at, least)
-    at = least
+    times[at], order[at], whats[at] = t, order[child], whats[child]
+    at = child
   end
+  times[at], order[at], whats[at] = time, place, last
+  local what = packed % KINDS
+  return first, (packed - what) / KINDS, what
 end
 
 return events

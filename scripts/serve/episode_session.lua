@@ -122,18 +122,17 @@ function Session:talk(messages, most, tokens)
   return step, message, code
 end
 
--- What is wrong with the tokens of a step, by what was asked for.
-local function wrong_draw(self, step)
-  if step.finish == "failed" then
-    return nil
-  elseif #step.tokens > self.max_tokens then
-    return ("tokens: at most %d may be drawn in this step, got %d"):format(self.max_tokens, #step.tokens)
+-- Where a server of messages drew behind other ids than those that the episode has.
+local function broken_prefix(self, step)
+  local at = remote_text.differs(self.tokens, step.prompt_tokens)
+  if at then
+    return ("prompt_tokens[%d]: the prompt does not continue the %d tokens of the conversation; the server must keep "
+      .. "the ids of earlier answers"):format(at - 1, #self.tokens)
   end
-  if self.tokens then
-    local at = remote_text.differs(self.tokens, step.prompt_tokens)
-    return at and ("prompt_tokens[%d]: the prompt does not continue the %d tokens of the conversation; the server must "
-      .. "keep the ids of earlier answers"):format(at - 1, #self.tokens) or nil
-  end
+end
+
+-- What is wrong with drawn ids, by what was asked for.
+local function wrong_ids(self, step)
   local size, is_stop = self.options.asked.tokenizer.tokenizer:size(), {}
   for _, id in ipairs(self.stops) do
     is_stop[id] = true
@@ -156,6 +155,22 @@ local function wrong_draw(self, step)
   end
 end
 
+-- What is wrong with a step's tokens, with a code; nil for nothing.
+local function wrong_draw(self, step)
+  local message
+  local code = "bad_input"
+  if step.finish == "failed" then
+    return nil
+  elseif #step.tokens > self.max_tokens then
+    message = ("tokens: at most %d may be drawn in this step, got %d"):format(self.max_tokens, #step.tokens)
+  elseif self.tokens then
+    message, code = broken_prefix(self, step), "broken_prefix"
+  else
+    message = wrong_ids(self, step)
+  end
+  return message, message and code or nil
+end
+
 local function await(self)
   while not self.answer do
     local waiter = sched.channel(1)
@@ -168,7 +183,7 @@ end
 --- Takes a step, or one that was sent again, and waits for its answer.
 ---@async
 ---@param step StepRequest
----@return table|nil answer, string? message, string? code   bad_input, late, early, conflict, ended
+---@return table|nil answer, string? message, string? code   bad_input, broken_prefix, late, early, conflict, ended
 function Session:step(step)
   if step.step == self.at then
     if step.mark ~= self.mark then
@@ -185,9 +200,9 @@ function Session:step(step)
   elseif not self.answer then
     return nil, ("step %d came early: step %d has no answer yet"):format(step.step, self.at), "early"
   end
-  local wrong = wrong_draw(self, step)
+  local wrong, code = wrong_draw(self, step)
   if wrong then
-    return nil, wrong, "bad_input"
+    return nil, wrong, code
   end
   self.at, self.mark, self.answer = step.step, step.mark, nil
   self.steps:put(step)

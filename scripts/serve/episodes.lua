@@ -27,7 +27,7 @@ Episodes.__index = Episodes
 local KEPT_S = 600        -- for which an episode that is over can be asked about
 local TOKEN_BYTES = 24    -- of one token in the store
 local RETRY_S = 5         -- until an open episode may have ended
-local STATUS = { bad_input = 400, late = 409, early = 409, conflict = 409, ended = 410 }
+local STATUS = { bad_input = 400, broken_prefix = 409, late = 409, early = 409, conflict = 409, ended = 410 }
 
 ---@class (exact) EpisodesOptions
 ---@field app table            serve.app's own: judge, clients, tasks, schemes, target

@@ -72,6 +72,25 @@ def refusal(**how):
     raise AssertionError("nothing was raised")
 
 
+class Restarted(khost.Service):
+    """A service that has forgotten its first episode."""
+
+    forgot = False
+
+    async def ask(self, method, path, content=None):
+        if path.endswith("/step") and not self.forgot:
+            self.forgot = True
+            raise khost.Refused(404, "no_episode", "it was started anew")
+        return await super().ask(method, path, content)
+
+
+def check_restart():
+    episodes = khost.Episodes(URL, "toy", episode={"format": "files"})
+    episodes.service = Restarted(URL)
+    row = asyncio.run(episodes.play("task", drawer(["wrong", "wrong", "done"])))
+    assert (row.reward, row.tries) == (-1, 2), row
+
+
 def check_refusals():
     failure = refusal(task="no such task")
     assert isinstance(failure, khost.Refused) and failure.status == 404 and failure.code == "no_task"
@@ -211,7 +230,7 @@ def check_nemo_gym():
 
 def main():
     assert dataclasses.is_dataclass(khost.Played)
-    for check in (check_client, check_voids, check_refusals, check_cancelled, check_verl, check_skyrl, check_nemo_gym):
+    for check in (check_client, check_voids, check_restart, check_refusals, check_cancelled, check_verl, check_skyrl, check_nemo_gym):
         check()
     print("all holds")
 

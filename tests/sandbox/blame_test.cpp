@@ -83,6 +83,7 @@ std::vector<Case> cases() {
       {{Outcome::wrong, Reason::stale_weights, ""}, Outcome::wrong, Reason::stale_weights},
       {{Outcome::wrong, Reason::shape, ""}, Outcome::wrong, Reason::shape},
       {{Outcome::violation, Reason::writes_inputs, ""}, Outcome::violation, Reason::writes_inputs},
+      {{Outcome::violation, Reason::no_own_work, ""}, Outcome::violation, Reason::no_own_work},
       {{Outcome::suspect, Reason::floor, ""}, Outcome::suspect, Reason::floor},
       {{Outcome::suspect, Reason::remembers, ""}, Outcome::suspect, Reason::remembers},
   };

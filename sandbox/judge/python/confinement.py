@@ -178,7 +178,8 @@ class Confinement:
         self.confine()
 
     def at_request(self, request):
-        pass
+        if request["kind"] == "mixed_subject":  # it loads the candidate's library and is timed, as khost-subject does
+            check_confined(self.library.khost_narrow())
 
     def child_ended(self):
         pass
