@@ -20,9 +20,9 @@ import traceback
 
 FOLDERS = ("/tmp", "/dev/shm")  # of the jail, writable for everybody in it
 # Threads and processes are counted for all of the jail's children together, and those of one share the cores with the
-# only thread that another one needs.
-MOST_THREADS = 128
-LIMITS = {resource.RLIMIT_NPROC: MOST_THREADS, resource.RLIMIT_FSIZE: 64 << 20}
+# only thread that another one needs. Beside a GPU more of them record at once, and none of them is timed.
+MOST_THREADS, MOST_THREADS_BESIDE_DEVICE = 128, 256
+MOST_FILE = 64 << 20
 MOST_PROCESSES = 256  # of children that compile
 TASK_FOLDERS = "/tmp/tasks"
 PR_SET_DUMPABLE = 4
@@ -172,7 +172,8 @@ class Confinement:
 
     def confine(self):
         """Nothing of the candidate has run yet. Afterwards this process can start threads alone, and reach no other one."""
-        lower_limits(LIMITS)
+        most = MOST_THREADS_BESIDE_DEVICE if self.with_extensions else MOST_THREADS
+        lower_limits({resource.RLIMIT_NPROC: most, resource.RLIMIT_FSIZE: MOST_FILE})
         check_confined(self.library.khost_confine())
 
     def at_start(self):
