@@ -86,14 +86,16 @@ TEST_CASE("a Python of the judge that does not come up says why within seconds")
   struct Fault {
     const char *file, *text, *other, *says;
   };
-  for (const Fault& fault : {Fault{"sandbox/judge/python/zygote.py", "import torch  #",
-                                   "raise RuntimeError('no torch today')  #", "no torch today"},
-                             Fault{"sandbox/subject/recorder.py", "def warm_up():",
-                                   "def warm_up():\n    raise OSError('cannot warm up')\n", "cannot warm up"},
-                             Fault{"sandbox/judge/python/confinement.py", "error = self.library.khost_confine()",
-                                   "error = 38", "cannot be confined: Function not implemented"},
-                             Fault{"sandbox/subject/recorder.py", "    recorder = Recorder(request[\"signatures\"])\n",
-                                   "    import time; time.sleep(1000)\n", "a child on trial did not record in 1 s"}}) {
+  for (const Fault& fault :
+       {Fault{"sandbox/judge/python/zygote.py", "import torch  #", "raise RuntimeError('no torch today')  #",
+              "no torch today"},
+        Fault{"sandbox/subject/recorder.py", "def warm_up():", "def warm_up():\n    raise OSError('cannot warm up')\n",
+              "cannot warm up"},
+        Fault{"sandbox/judge/python/confinement.py", "check_confined(self.library.khost_confine())",
+              "check_confined(38)", "cannot be confined: Function not implemented"},
+        Fault{"sandbox/subject/recorder.py", "    recorder = Recorder(request",
+              "    import time; time.sleep(1000)\n    recorder = Recorder(request",
+              "a child on trial did not record in 1 s"}}) {
     CAPTURE(fault.says);
     OtherRoot root;
     root.replace(fault.file, fault.text, fault.other);
@@ -133,8 +135,8 @@ def warm_up():
     INFO("a thread that holds what recording needs");
     OtherRoot root;
     root.replace("sandbox/subject/recorder.py", "def warm_up():", start);
-    root.replace("sandbox/subject/recorder.py", "    recorder = Recorder(request[\"signatures\"])\n",
-                 "    HELD.acquire()\n    recorder = Recorder(request[\"signatures\"])\n");
+    root.replace("sandbox/subject/recorder.py", "    recorder = Recorder(request",
+                 "    HELD.acquire()\n    recorder = Recorder(request");
     root.replace("sandbox/judge/python/confinement.py", "TRIAL_S = 20", "TRIAL_S = 10");
     Result<std::unique_ptr<judge::Zygote>> zygote = root.start();
     REQUIRE_MESSAGE(zygote, zygote.failure().message);

@@ -1,4 +1,4 @@
-# expect: sound
+# expect: no_dry_run
 import torch
 import torch.nn as nn
 

@@ -10,10 +10,10 @@ import math
 import torch
 
 import bank_operators
-from manifest import leaves, with_tensors
+from bank_inputs import SAMPLE, first_only, float_inputs, sampled, unread, with_input
+from manifest import with_tensors
 from oracle import run
 
-SAMPLE = 8          # sub-sample: one eighth of the elements is read
 FITTED = 1 << 18    # elements by which a line is fitted
 LEAST = 16          # an axis shorter than this is not sub-sampled
 CUT = 64            # an axis shorter than this is not cut
@@ -50,10 +50,6 @@ class Answer:
     def __init__(self, name, outputs, always, least=MOVED_SHARE):
         self.name, self.outputs, self.always, self.least = name, outputs, always, least
         self.whole = name.startswith(WHOLE)
-
-
-def float_inputs(values):
-    return [t for t in leaves(values) if t.is_floating_point()]
 
 
 def taken(output, where):
@@ -184,37 +180,6 @@ def tails(sample, exact):
                 yield Answer(f"tail_cut(axis {axis}, 1/{1 << halvings} kept)", answers, True)
 
 
-def sampled(tensor, axis):
-    """The first eighth along an axis, repeated until it fills the axis."""
-    size = tensor.shape[axis]
-    index = torch.arange(size, device=tensor.device) % max(1, size // SAMPLE)
-    return tensor.index_select(axis, index)
-
-
-def first_only(tensor, axis, part=SAMPLE):
-    """The first part along an axis, and the mean of that in place of the rest."""
-    kept = max(1, tensor.shape[axis] // part)
-    changed = tensor.clone()
-    changed.narrow(axis, kept, tensor.shape[axis] - kept).fill_(tensor.narrow(axis, 0, kept).mean())
-    return changed
-
-
-def with_input(values, place, change):
-    """The inputs with one of their float tensors changed; one that is given twice in both places."""
-    wanted = float_inputs(values)[place]
-    return with_tensors(values, lambda t: change(t) if t is wanted or same_memory(t, wanted) else t)
-
-
-def same_memory(one, other):
-    return one.numel() > 0 and (one.data_ptr(), one.dtype, one.shape, one.stride()) == (
-        other.data_ptr(), other.dtype, other.shape, other.stride())
-
-
-def unread(sample, outputs):
-    """Whether the outputs are the sample's in every bit although an input was changed: the model does not read the rest."""
-    return all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(outputs, sample.expected))
-
-
 def sub_samples(sample):
     """The model on a part of its input, along each axis that the outputs do not have: the part that is left out costs
     nothing to leave out."""
@@ -232,11 +197,15 @@ def sub_samples(sample):
                 if tried == MOST_SAMPLED:
                     return
                 tried += 1
+
+                def change_axis(t, change=change, axis=axis):
+                    return change(t, axis)
+
                 try:
-                    got = run(sample.model, with_input(sample.values, place, lambda t, change=change, axis=axis: change(t, axis)))
+                    got = run(sample.model, with_input(sample.values, place, change_axis))
                 except Exception:
                     continue
-                if unread(sample, got):
+                if unread(sample, got, place, change_axis):
                     continue
                 yield Answer(f"sub_sample(input {place}, axis {axis}{way})", got, True)
 
@@ -255,7 +224,7 @@ def truncated(sample):
             got = run(sample.model, with_input(sample.values, 0, change))
         except Exception:
             return
-        if not unread(sample, got):
+        if not unread(sample, got, 0, change):
             yield Answer("truncated", got, True)
 
 
