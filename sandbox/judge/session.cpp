@@ -102,17 +102,27 @@ std::size_t Session::set_bytes() const {
       64, layouts_.inputs.region_bytes + layouts_.state.region_bytes + layouts_.outputs.region_bytes);
 }
 
+// A large task may take more for the fewest sets with which it can be judged; on a device other tasks lie beside it.
+std::size_t Session::most_bytes() const {
+  return options_.device == "cpu" ? kLargeTaskShare * options_.budget : options_.budget;
+}
+
+std::size_t Session::affordable_sets() const {
+  const std::size_t within = options_.budget / set_bytes();
+  return within < kFewestSets && kFewestSets * set_bytes() <= most_bytes() ? kFewestSets : within;
+}
+
 std::size_t Session::batch_bytes() const {
-  return std::max(bytes(),
-                  std::min(options_.budget, set_bytes() * wanted_sets(Audience::verdict, calibration_->plants())));
+  const std::size_t wanted = wanted_sets(Audience::verdict, calibration_->plants());
+  return std::max(bytes(), set_bytes() * std::min(affordable_sets(), wanted));
 }
 
 // Before anything is measured, so that it is not known yet whether planted sets are among them.
 Status Session::fits_memory() const {
-  const std::size_t affordable = options_.budget / set_bytes();
+  const std::size_t affordable = affordable_sets();
   if (affordable < kFewestSets) {
     return Failure{"task too large: a set of inputs, state and outputs takes " + std::to_string(set_bytes() >> 20) +
-                       " MiB, and the judge has " + std::to_string(options_.budget >> 20) + " MiB for " +
+                       " MiB, and the judge has " + std::to_string(most_bytes() >> 20) + " MiB for " +
                        std::to_string(kFewestSets) + " of them",
                    "bad_task"};
   }
@@ -166,7 +176,7 @@ Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
 }
 
 Kinds Session::kinds(Audience audience) const {
-  return kinds_of_sets(audience, options_.budget / set_bytes(), calibration_->plants());
+  return kinds_of_sets(audience, affordable_sets(), calibration_->plants());
 }
 
 Result<std::shared_ptr<Batch>> Session::make_batch(Zygote& zygote, Child& child, const Kinds& kinds) {
@@ -211,7 +221,7 @@ Result<std::shared_ptr<Batch>> Session::new_batch(Zygote& zygote, Audience audie
 }
 
 Result<std::shared_ptr<const Batch>> Session::unseen(Zygote& zygote, std::size_t count) {
-  if (options_.budget / set_bytes() < wanted_sets(Audience::verdict, calibration_->plants()) + count) {
+  if (affordable_sets() < wanted_sets(Audience::verdict, calibration_->plants()) + count) {
     return std::shared_ptr<const Batch>();
   }
   Result<Child> child = loaded_child(zygote);

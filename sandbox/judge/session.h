@@ -22,6 +22,7 @@
 namespace khost::judge {
 
 inline constexpr std::size_t kSetBudget = std::size_t{1} << 30;  // bytes of a task's sets; then fewer timed ones
+inline constexpr std::size_t kLargeTaskShare = 2;  // of the budget, for a large task's fewest sets on the CPU
 
 // A task's bounds are measured against its reference in fp64. Where the device has no room for that, opening the task
 // fails as `limit`, or does without it.
@@ -95,6 +96,8 @@ class Session {
   void count();
   std::shared_ptr<const Batch> usable(const std::string& artefact);
   Status fits_memory() const;
+  std::size_t most_bytes() const;       // of a task's fewest sets
+  std::size_t affordable_sets() const;  // fewer than kFewestSets: the task is too large
   Status calibrate(Zygote& zygote, Child& child);
   Result<std::shared_ptr<Batch>> empty_batch(const Kinds& kinds) const;
   Result<std::shared_ptr<Batch>> make_batch(Zygote& zygote, Child& child, const Kinds& kinds);
