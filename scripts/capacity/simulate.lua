@@ -52,8 +52,8 @@ local function to_builders(self, who)
 end
 
 local function begin_step(self)
-  for who = 1, math.min(self.load.concurrent, self.load.episodes - self.begun) do
-    begin_episode(self, who)
+  for place = 1, math.min(self.load.concurrent, self.load.episodes - self.begun) do
+    begin_episode(self, place)
   end
 end
 

@@ -2,12 +2,12 @@
 -- hash of a kernel says whether it is right and how fast. The model's weights are random, so once the base model was
 -- looked at whatever it says counts as a file; what a real answer means, lessons_test asks.
 local args = require "lib.args"
-local client = require "judge.client"
 local compose = require "synthesis.compose"
 local corpus = require "policies.corpus"
 local experts = require "policies.experts"
 local files = require "chat.files"
 local fs = require "khost.fs"
+local hash_judge = require "tests.lua.hash_judge"
 local pipeline = require "lib.pipeline"
 local ppo = require "training.ppo"
 local random = require "lib.random"
@@ -43,29 +43,11 @@ local function verdict_of(body)
   table.sort(text)
   local number = tonumber(fs.sha256(table.concat(text)):sub(1, 4), 16)
   local right = (body.files["kernels/k.cu"] or body.files["kernels/k.cpp"]) ~= nil and number % 4 > 0
-  local measured = right and body.measure
-  return { status = right and "ok" or "wrong", stage = "verify", reason = right and "" or "values", detail = "",
-    correct = right, speed = measured and "measured" or "none", speed_reason = "", slack_s = 0, text = "seen",
-    ok = right, times = measured and { candidate_s = 1e-3, eager_s = 2e-3, compile_s = 1.5e-3 } or {},
-    speedup = measured and { eager = 2, compile = 1.5 } or {},
-    faster = measured and { eager = number % 3 > 0, compile = number % 3 > 1 } or {},
-    evidence = { tolerance = "calibrated" }, wall_s = { build = 0.01, verify = 0.01 } }
+  return hash_judge.verdict(body, right, number)
 end
 
 local function fake_judge(target)
-  local counts = {}
-  local process = { close = function() end }
-  function process.request(_, kind, body)
-    counts[kind] = (counts[kind] or 0) + 1
-    if kind == "trace" then
-      return graphs[body.task.source], "unknown task", "bad_task"
-    elseif kind == "check" then
-      return { structure = { dead_operators = {}, unused_parameters = {}, unused_inputs = {} },
-        run = { null_candidates = {}, no_operators = {}, idle_modules = {}, uniform_axes = {}, eager_s = 2e-3 } }
-    end
-    return verdict_of(body)
-  end
-  return client.over(process, { target = target, tolerance = "calibrated" }), counts
+  return hash_judge.open(target, graphs, verdict_of)
 end
 
 -- Stages see graphs without a tracer, and answers without a block as files.

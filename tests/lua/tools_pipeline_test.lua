@@ -2,11 +2,11 @@
 -- judge that looks at hashes. The model's weights are random, so once the base model was looked at whatever it says
 -- counts as a call: a file, its verification or a call that no tool takes.
 local args = require "lib.args"
-local client = require "judge.client"
 local compose = require "synthesis.compose"
 local experts = require "policies.experts"
 local formats = require "chat.formats"
 local fs = require "khost.fs"
+local hash_judge = require "tests.lua.hash_judge"
 local pipeline = require "lib.pipeline"
 local sched = require "khost.sched"
 local store = require "khost.store"
@@ -35,31 +35,11 @@ local function is_right(body)
 end
 
 local function verdict_of(body)
-  local right = is_right(body)
-  local measured, number = right and body.measure, tonumber(fs.sha256(body.files[PATH] or ""):sub(1, 4), 16)
-  return { status = right and "ok" or "wrong", stage = "verify", reason = right and "" or "values", detail = "",
-    correct = right, speed = measured and "measured" or "none", speed_reason = "", slack_s = 0,
-    text = right and "Correct" or "Wrong", ok = right,
-    times = measured and { candidate_s = 1e-3, eager_s = 2e-3, compile_s = 1.5e-3 } or {},
-    speedup = measured and { eager = 2, compile = 1.5 } or {},
-    faster = measured and { eager = number % 3 > 0, compile = number % 3 > 1 } or {},
-    evidence = { tolerance = "calibrated" }, wall_s = { build = 0.01, verify = 0.01 } }
+  return hash_judge.verdict(body, is_right(body), tonumber(fs.sha256(body.files[PATH] or ""):sub(1, 4), 16))
 end
 
 local function fake_judge()
-  local counts = {}
-  local process = { close = function() end }
-  function process.request(_, kind, body)
-    counts[kind] = (counts[kind] or 0) + 1
-    if kind == "trace" then
-      return graphs[body.task.source], "unknown task", "bad_task"
-    elseif kind == "check" then
-      return { structure = { dead_operators = {}, unused_parameters = {}, unused_inputs = {} },
-        run = { null_candidates = {}, no_operators = {}, idle_modules = {}, uniform_axes = {}, eager_s = 2e-3 } }
-    end
-    return verdict_of(body)
-  end
-  return client.over(process, { target = "cpu", tolerance = "calibrated" }), counts
+  return hash_judge.open("cpu", graphs, verdict_of)
 end
 
 -- What random weights say, as a call.

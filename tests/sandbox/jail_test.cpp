@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,7 +12,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <thread>
 
