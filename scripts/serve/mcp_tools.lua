@@ -240,7 +240,10 @@ function mcp_tools.new(options)
   for index, definition in ipairs(DEFINITIONS) do
     local name = definition[1]
     list[index] = { name = name, description = definition[2], schema = definition[3],
-      run = function(arguments, is_wanted) return self[name](self, arguments, is_wanted) end }
+      run = function(arguments, is_wanted)
+        local text, message = self[name](self, arguments, is_wanted)
+        return text, message and shortened(message)  -- it may hold what the agent sent
+      end }
   end
   return list
 end
