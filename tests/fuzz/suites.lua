@@ -1,6 +1,7 @@
 -- Fuzzes the readers of suites and of published solutions: JSON lines as data sets are released, put together of their
 -- fields with values of every type, then broken; also as the record of a solution. They may refuse a file by its name
--- and place; they may not raise, take long, or make a task without a text, or two of one id.
+-- and place; they may not raise, take long, or make a task without a text, or two of one id. The lines about ids that
+-- were given again are the reader's own.
 --
 --   ./khost tests/fuzz/suites.lua [--seconds 300] [--seed 1] [--only N]
 local args = require "lib.args"
@@ -80,7 +81,6 @@ end
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   log.open { level = "error" }
-  log.print = function() end  -- what is left out and what was renamed is told there
   local folder = "/tmp/khost-fuzz-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
   assert(fs.mkdirs(folder))
   local path = folder .. "/fuzz.jsonl"

@@ -1,6 +1,7 @@
 -- Server-sent events as the HTML standard has them, and as servers write them: line ends of any kind, comments, fields
 -- without the blank behind the colon, data over several lines, a last event without the empty line behind it.
 
+local depth = require "lib.depth"
 local json = require "khost.json"
 
 local events = {}
@@ -65,23 +66,9 @@ end
 
 local DEEPEST = 48  -- what is nested deeper could not be written again, below the levels of a request
 
-local function is_deeper(value, than)
-  if type(value) ~= "table" then
-    return false
-  elseif than == 0 then
-    return true
-  end
-  for _, item in pairs(value) do
-    if is_deeper(item, than - 1) then
-      return true
-    end
-  end
-  return false
-end
-
 local function decoded(text)
   local ok, value, message = pcall(json.decode, text)
-  if not ok or is_deeper(value, DEEPEST) then
+  if not ok or depth.is_deeper(value, DEEPEST) then
     return nil, ("it is nested deeper than %d levels"):format(DEEPEST)
   end
   return value, message
