@@ -18,28 +18,32 @@ function events.is_stream(body)
     or body:find("^retry:", start) ~= nil or body:find("^:", start) ~= nil
 end
 
---- The events of a whole body, in order.
+--- Iterates over the events of a whole body, in order. No list of them is made: a body may hold a million empty ones.
 ---@param body string
----@return {name: string, lines: string[]}[]   `lines`: the lines of its data
-function events.read(body)
-  local list, current = {}, nil
+---@return fun(): {name: string, lines: string[]}|nil   `lines`: the lines of its data
+function events.each(body)
   local text = body:sub(1, 3) == BYTE_ORDER_MARK and body:sub(4) or body
   text = text:gsub("\r\n", "\n"):gsub("\r", "\n") .. "\n\n"
-  for line in text:gmatch("(.-)\n") do
-    if line == "" then
-      list[#list + 1] = current and #current.lines > 0 and current or nil
-      current = nil
-    elseif line:sub(1, 1) ~= ":" then
-      local field, value = line:match("^([^:]*):? ?(.*)$")
-      current = current or { name = "message", lines = {} }
-      if field == "data" then
-        current.lines[#current.lines + 1] = value
-      elseif field == "event" then
-        current.name = value
+  local next_line, current = text:gmatch("(.-)\n"), nil
+  return function()
+    for line in next_line do
+      if line == "" then
+        local whole = current and #current.lines > 0 and current or nil
+        current = nil
+        if whole then
+          return whole
+        end
+      elseif line:sub(1, 1) ~= ":" then
+        local field, value = line:match("^([^:]*):? ?(.*)$")
+        current = current or { name = "message", lines = {} }
+        if field == "data" then
+          current.lines[#current.lines + 1] = value
+        elseif field == "event" then
+          current.name = value
+        end
       end
     end
   end
-  return list
 end
 
 -- Half of a surrogate pair, which JSON in UTF-8 cannot hold: servers that cut text by UTF-16 units send one.
@@ -64,10 +68,11 @@ local function without_halves(text)
   end
 end
 
+local MOST_PARTS = 100000  -- lists, objects and fields of one value
 local DEEPEST = 48  -- what is nested deeper could not be written again, below the levels of a request
 
 local function decoded(text)
-  local ok, value, message = pcall(json.decode, text)
+  local ok, value, message = pcall(json.decode, text, MOST_PARTS)
   if not ok or depth.is_deeper(value, DEEPEST) then
     return nil, ("it is nested deeper than %d levels"):format(DEEPEST)
   end
