@@ -74,7 +74,7 @@ void find_cases() {
   }
 }
 
-// What a spec that ended with `code` raised, by its harness. It was printed where it happened too, far above the counts.
+// What a spec that ended with `code` raised, by its harness. It was printed where it happened too, far above.
 std::string raised_by(lua_State* L, int harness, int code) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, harness);
   lua_getfield(L, -1, "failure");
