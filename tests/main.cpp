@@ -18,7 +18,7 @@ int passed = 0;
 int failed = 0;
 int skipped = 0;
 std::vector<std::string> failures;  // one line for each failed test, printed last
-bool named = false;  // whether the command line chooses tests
+bool named = false;                 // whether the command line chooses tests
 
 // Counts cases; the names of the skipped ones are printed, with the reason their own MESSAGE gives.
 struct Counter : doctest::IReporter {
