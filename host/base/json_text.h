@@ -1,5 +1,5 @@
-// JSON that somebody else wrote: a request, an answer of a server, a model's folder, a line of an untrusted process. What
-// such a text can cost is bounded before it is parsed.
+// JSON that somebody else wrote: a request, an answer of a server, a model's folder, a line of an untrusted process.
+// What such a text can cost is bounded before it is parsed.
 #pragma once
 
 #include <cstddef>

@@ -168,8 +168,8 @@ struct RequestPoll : std::enable_shared_from_this<RequestPoll> {
     if (const std::optional<Request> request = holder->workspace->take_request()) {
       Result<Json> parsed = parse_json(request->text, kMostRequestParts);
       const bool is_object = parsed && parsed->is_object();
-      return done(LuaRequest{
-          request->id, is_object ? std::move(*parsed) : Json{{"malformed", "a request is one JSON object"}}});
+      return done(LuaRequest{request->id,
+                             is_object ? std::move(*parsed) : Json{{"malformed", "a request is one JSON object"}}});
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       return done.fail({"no request came", "timeout"});

@@ -174,8 +174,8 @@ void Session::take_head() {
   // A coding that this parser does not undo would leave a body behind that is read as the next request.
   // HTTP/1.0 has no codings: what stands between may have passed the field on without knowing it.
   const auto coding = head_.headers.find("transfer-encoding");
-  if (coding != head_.headers.end() && (lower(coding->second) != "chunked" || message.version() < 11 ||
-                                        head_.headers.count("content-length") > 0)) {
+  if (coding != head_.headers.end() &&
+      (lower(coding->second) != "chunked" || message.version() < 11 || head_.headers.count("content-length") > 0)) {
     refuse(400, "bad_input",
            "a body is sent with Content-Length, or by HTTP/1.1 with Transfer-Encoding: chunked alone");
     return;

@@ -179,8 +179,8 @@ void PythonCandidate::take_report(Window& window) {
     window.message = why;
   };
   const Result<Json> json = parse_json(text);
-  Result<Manifest> manifest = json ? Manifest::parse(*json)
-                                   : Result<Manifest>(Failure{"forward's value is not described", "shape"});
+  Result<Manifest> manifest =
+      json ? Manifest::parse(*json) : Result<Manifest>(Failure{"forward's value is not described", "shape"});
   if (!manifest) {
     return reject(manifest.failure().message);
   }
