@@ -19,7 +19,7 @@ using boost::system::error_code;
 constexpr double kLingerSeconds = 2;
 constexpr double kLastHeaderSeconds = 1;  // for a header whose first bytes are there when the listener closes
 constexpr const char* kRetrySeconds = "5";
-constexpr size_t kMostDiscarded = 16 << 20;  // more than a body that is allowed, which may be refused unread
+constexpr size_t kMostDiscarded = 12 << 20;  // more than a body that is allowed, which may be refused unread
 constexpr size_t kDiscardBlock = 16 << 10;
 // Bytes that may wait for the parser beside a header: a chunk's extension or a trailer without an end would grow for as
 // long as the peer sends.

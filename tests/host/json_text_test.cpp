@@ -23,7 +23,11 @@ TEST_CASE("lists, objects and fields of a text are counted where a most is given
   const Result<Json> refused = parse_json(text, 5);
   REQUIRE_FALSE(refused);
   CHECK(refused.failure().message.find("more than 5 lists, objects and fields") != std::string::npos);
-  CHECK(parse_json("[" + std::string(2000, '1') + ",1,2,3]", 1));  // elements do not count
+  std::string numbers = "[0";
+  for (int i = 0; i < 1000; i++) {
+    numbers += ",1";
+  }
+  CHECK(parse_json(numbers + "]", 1));  // elements do not count
 }
 
 TEST_CASE("what is no JSON is told with its beginning alone") {

@@ -299,7 +299,7 @@ TEST_CASE("serve: more connections than are allowed are turned away, and places 
   Peer third(service);
   const std::string away = third.read();
   CHECK(has(away, "503 Service Unavailable"));
-  CHECK(has(away, "Retry-After: 5"));
+  CHECK(has(away, "retry-after: 5"));
   service.on_loop([&] {
     service.held()->answer({200, {{"connection", "close"}}, "x"}, [](bool) {});
     return 0;
