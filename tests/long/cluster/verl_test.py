@@ -244,11 +244,11 @@ def main():
         servers = FakeServers(None)
         worker = AgentLoopWorker(config, servers)
         servers.tokenizer = worker.tokenizer
+        check_rewards(service, worker, servers)
         check_void(worker, servers)
         check_kills(service, worker, servers)
         check_too_long(service, servers, loop_file)
         check_reward_function(service)
-        check_rewards(service, worker, servers)
     print("verl: all holds")
 
 
