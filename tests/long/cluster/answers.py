@@ -1,19 +1,20 @@
 """What a good and a bad model would answer to the two tasks: kernels whose rewards are known, with a wide margin.
 
-Both tasks multiply by a diagonal matrix, which eager PyTorch and torch.compile do in full (80 ms of a core); `chain` has 144
-small operators behind it, which eager runs one by one (130 ms) and torch.compile fuses (8 ms). A kernel needs 2 to 5 ms, and
-takes as long as it shall by passes over the same data. No window is shorter than 40 ms: of work of others that ends where a
-window begins some tenths of a millisecond are charged to the window, and the judge takes those alone of which others had
-less than 1 %."""
+Both tasks multiply by a diagonal matrix, which eager PyTorch and torch.compile do in full (80 ms of a core, and 45 in
+`chain`); `chain` has 144 small operators behind it, which eager runs one by one (50 ms and more) and torch.compile fuses
+(3 ms). A kernel needs 2 or 3 ms, and takes as long as it shall by passes over the same data. No window is shorter than
+40 ms: of work of others that ends where a window begins some tenths of a millisecond are charged to the window, and the
+judge takes those alone of which others had less than 1 %. None is much longer than 100 ms: a program with real-time
+priority must leave others a part of each second."""
 
 CHAIN = """#include "khost.h"
 #include <cmath>
 extern "C" int chain(const float* scale, const float* x, float* out, int64_t n) {
   for (int pass = 0; pass < %d; pass++) {
-    for (int64_t begin = 0; begin < n; begin += 1536) {
-      const float factor = scale[begin / 1536];
+    for (int64_t begin = 0; begin < n; begin += 1280) {
+      const float factor = scale[begin / 1280];
 #pragma omp simd
-      for (int64_t i = begin; i < begin + 1536; i++) {
+      for (int64_t i = begin; i < begin + 1280; i++) {
         float y = factor * x[i];
         for (int k = 0; k < 48; k++) y = std::fabs(y * 1.0625f - 0.5f);
         out[i] = y;
@@ -38,8 +39,8 @@ KHOST_EXPORT(diagonal)
 # A task's name, a kernel, its reward: wrong; slower than eager; faster than eager alone; faster than both.
 KERNELS = {
     -1: ("diagonal", DIAGONAL % "1.0f"),
-    1: ("chain", CHAIN % 80),
-    2: ("chain", CHAIN % 30),
+    1: ("chain", CHAIN % 60),
+    2: ("chain", CHAIN % 20),
     3: ("diagonal", DIAGONAL % "0.0f"),
 }
 

@@ -11,7 +11,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(1536), torch.randn(1536, 1536)]
+    return [torch.randn(1280), torch.randn(1280, 1280)]
 
 
 def get_init_inputs():
