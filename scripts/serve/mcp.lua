@@ -16,8 +16,10 @@ Server.__index = Server
 mcp.VERSIONS = { "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25" }
 mcp.MOST_LINE = 4 * 2 ^ 20  -- bytes
 local MOST_AT_ONCE = 32     -- calls
+local MOST_LINES = 256      -- that are worked on or whose responses nobody has read
+local MOST_PARTS = 10000    -- lists, objects and fields of a line
 local LAST_S = 1            -- for what is answered at once when the input ends
-local PARSE, INVALID, METHOD, PARAMS = -32700, -32600, -32601, -32602
+local PARSE, INVALID, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 
 ---@class (exact) McpTool
 ---@field name string
@@ -151,7 +153,7 @@ end
 ---@param line string
 ---@return table|nil
 function Server:respond(line)
-  local message, problem = json.decode(line)
+  local message, problem = json.decode(line, MOST_PARTS)
   if message == nil then
     return failure(nil, PARSE, problem or "not valid JSON")
   end
@@ -193,13 +195,33 @@ function Server:cancel_all()
   end
 end
 
+-- The line that answers a line; nil where none is due. A request that this server fails at has a response too: its
+-- client would wait for one.
+local function response_to(self, line)
+  local ok, text = pcall(function()
+    local response = self:respond(line)
+    return response and json.encode(response) .. "\n"
+  end)
+  if ok then
+    return text
+  elseif text == sched.CANCELLED then
+    error(text, 0)
+  end
+  log.error("mcp_failed", { message = tostring(text) })
+  local asked = json.decode(line, MOST_PARTS)
+  return json.encode(failure(type(asked) == "table" and is_id(asked.id) and asked.id or nil, INTERNAL,
+    "the server failed at this request; its log says why")) .. "\n"
+end
+
 --- Answers lines until the input ends; what is worked on then is given up.
 ---@async
 ---@param lines khost.Lines   or what has its read and write
 ---@return boolean whole      false when a line was too long to go on
 function Server:serve(lines)
-  local tasks = {}
+  -- A client that reads no responses is not read from: they would pile up here.
+  local tasks, places = {}, sched.channel(MOST_LINES)
   while true do
+    places:put(true)
     local line, message, code = lines:read(mcp.MOST_LINE)
     if not line then
       local last = sched.now() + LAST_S
@@ -216,13 +238,16 @@ function Server:serve(lines)
     elseif line:find("%S") then
       local task
       task = sched.spawn(function()
-        local response = self:respond(line)
-        if response then
-          lines:write(json.encode(response) .. "\n")
+        local text = response_to(self, line)
+        if text then
+          lines:write(text)
         end
         tasks[task] = nil
+        places:take()
       end)
       tasks[task] = true
+    else
+      places:take()
     end
   end
 end

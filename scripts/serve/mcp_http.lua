@@ -36,6 +36,7 @@ local PARSE, INVALID, VERSION, REFUSED, CANCELLED = -32700, -32600, -32022, -320
 ---@field app table     serve.app's own: judge, clients, tasks, target
 ---@field turns table   serve.turns
 ---@field root string   as fs.absolute gives it
+---@field bodies table  serve.bodies
 
 ---@param options McpHttpOptions
 ---@return table
@@ -168,7 +169,7 @@ local function post(self, exchange, head, who)
   if wrong then
     return wrong
   end
-  local text, why, code = exchange:body(mcp.MOST_LINE)
+  local text, why, code = self.options.bodies:read(exchange, who, mcp.MOST_LINE)
   if not text then
     return replies.bad_body(code, why)
   end

@@ -274,7 +274,8 @@ function mcp_tools.new(given)
       run = function(arguments, is_wanted, asked_by)
         local self = setmetatable({ roots = given.roots, target = given.target, options = options,
           asked_by = asked_by }, Tools)
-        return self[name](self, arguments, is_wanted)
+        local text, message = self[name](self, arguments, is_wanted)
+        return text, message and shortened(message)  -- it may hold what the agent sent
       end }
   end
   return list

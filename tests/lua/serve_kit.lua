@@ -44,7 +44,7 @@ function kit.with(options, fn)
   local service = app.new { judge = judge, tasks = known, schemes = assert(schemes.open "milestone"), target = "cpu",
     clients = options.clients and assert(clients.parse(options.clients, "tokens.toml")) or clients.of_loopback(options.allow_tasks == true),
     hosts = gate.hosts(options.hosts or {}), slots = options.slots or 2, capacity = options.capacity or 8,
-    episodes = options.episodes, root = options.root }
+    episodes = options.episodes, root = options.root, body_room = options.body_room }
   local listener = assert(serve.listen { header_s = 2, body_s = 2, idle_s = 2 })
   local accepting = sched.spawn(service.serve, service, listener)
   local base = ("http://127.0.0.1:%d"):format(listener:port())
