@@ -81,7 +81,8 @@ def check_value(value):
     """What forward returned can be judged: tensors with elements, and no NaN."""
     tensors = leaves(value)
     if not tensors:
-        raise TaskFault("does_not_run", "forward returns no tensor")
+        raise TaskFault("does_not_run", "forward returns no tensor: a number that it computes is judged as a tensor, without "
+                                        ".item() or float()")
     if not any(tensor.numel() for tensor in tensors):
         raise TaskFault("no_elements", "forward returns no elements, so that every answer would be right")
     for place, tensor in enumerate(tensors):

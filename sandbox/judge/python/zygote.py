@@ -36,6 +36,7 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
+from advice import advice_for  # noqa: E402
 from out_of_memory import is_out_of_memory  # noqa: E402
 
 START_S = 170  # the judge waits a little longer (zygote.cpp)
@@ -95,7 +96,8 @@ def error_of(error):
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
-    return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
+    advice = advice_for(error) if line else ""
+    return {"error": f"{where}{kind}{error}"[:2000 - len(advice)] + advice, "is_out_of_memory": is_out_of_memory(error),
             "trace": traceback.format_exc()[-3000:]}
 
 
