@@ -36,7 +36,7 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
-from out_of_memory import is_out_of_memory  # noqa: E402
+from out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
 
 START_S = 170  # the judge waits a little longer (zygote.cpp)
 
@@ -96,7 +96,7 @@ def error_of(error):
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
     return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
-            "trace": traceback.format_exc()[-3000:]}
+            "is_out_of_room": is_out_of_room(error), "trace": traceback.format_exc()[-3000:]}
 
 
 def answer(request, fds, state, channel):
@@ -269,6 +269,8 @@ def main():
         if not data:
             os._exit(0)
         forked += 1
+        if confinement:
+            confinement.before_child()
         pid = os.fork()
         if pid == 0:
             server.close()
