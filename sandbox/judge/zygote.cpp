@@ -223,9 +223,11 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
-    const Json is_out_of_memory = answer->value("is_out_of_memory", Json());
-    return Failure{sandbox::words_of_a_stranger((*answer)["error"].get<std::string>()),
-                   is_out_of_memory == true ? "limit" : "bad_task"};
+    const auto says = [&answer](const char* key) { return answer->value(key, Json()) == true; };
+    return Failure{sandbox::words_of_a_stranger((*answer)["error"].get<std::string>()), says("is_out_of_room") ? "io"
+                                                                                        : says("is_out_of_memory")
+                                                                                            ? "limit"
+                                                                                            : "bad_task"};
   }
   return answer;
 }

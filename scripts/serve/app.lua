@@ -9,6 +9,7 @@ local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
 local log = require "khost.log"
+local mcp_http = require "serve.mcp_http"
 local metrics = require "serve.metrics"
 local replies = require "serve.replies"
 local request = require "serve.request"
@@ -38,6 +39,7 @@ local failed, refused = replies.failed, replies.refused
 ---@field body_room? number  bytes of all bodies at once (serve.bodies)
 ---@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   as serve.episodes; without
 ---  it no token-step episodes are served
+---@field root? string       of the workspaces that agents name over MCP (serve.mcp_http); without it there is no /mcp
 
 ---@param options ServeOptions
 ---@return table
@@ -50,7 +52,8 @@ function app.new(options)
   local given = options.episodes
   local played = given and episodes.new { app = options, turns = judged, metrics = counts, bodies = taken,
     tokenizers = given.tokenizers, store = given.store, most = given.most, limits = given.limits } or nil
-  return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue,
+  local tools = options.root and mcp_http.new { app = options, turns = judged, root = options.root, bodies = taken }
+  return setmetatable({ options = options, episodes = played, mcp = tools, turns = judged, queue = judged.queue,
     bodies = taken, usage = judged.usage, metrics = counts, running = {}, in_work = 0, draining = false }, App)
 end
 
@@ -216,10 +219,13 @@ local function routed(self, exchange)
       return answer, name
     end
   end
+  if path == "/mcp" and self.mcp then
+    return self.mcp:answer(exchange, head), path
+  end
   local route = path and ROUTES[path]
   if not route then
     return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served, "
-      .. "and /v1/episodes where the service has a --tokenizer"), "none"
+      .. "/v1/episodes where the service has a --tokenizer, and /mcp where it has a --root"), "none"
   elseif not route[head.method] then
     local allowed = next(route)
     return refused(gate.refusal(405, "bad_method", ("%s takes %s"):format(path, allowed), { allow = allowed })), path

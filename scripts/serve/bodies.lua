@@ -31,15 +31,17 @@ end
 ---@async
 ---@param exchange khost.Exchange
 ---@param who ServeClient
+---@param most? integer   bytes of this one, where fewer are taken than of others
 ---@return string|nil text, string? message, string? code   busy, or those of khost.Exchange:body
-function Bodies:read(exchange, who)
+function Bodies:read(exchange, who, most)
+  most = most or self.most
   local announced = tonumber((exchange:head().headers["content-length"] or ""):match "^%d+")
-  local bytes = math.min(announced or self.most, self.most)
+  local bytes = math.min(announced or most, most)
   if self.bytes + bytes > self.room or (self.of[who.name] or 0) + bytes > self.share then
     return nil, ("bodies of %.0f MiB are in work, and no more may be"):format(self.bytes / 2 ^ 20), "busy"
   end
   hold(self, exchange, who.name, bytes)
-  local text, message, code = exchange:body(self.most)
+  local text, message, code = exchange:body(most)
   if text then
     hold(self, exchange, who.name, #text)
   end

@@ -8,7 +8,6 @@
 -- time ends as void. What is over is remembered for a while, so that its last step can be answered again.
 
 local answers = require "serve.answers"
-local client = require "judge.client"
 local episode_request = require "serve.episode_request"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
@@ -46,26 +45,9 @@ function episodes.new(options)
     starting = sched.channel(options.most) }, Episodes)
 end
 
--- A judge process for one client: each request has its turn and is charged. What had no turn is void in the end, as
--- what the judge lost: it says nothing about the candidate.
-local function in_turns(self, who, process)
-  local taken = { close = function() process:close() end }
-  function taken.request(_, kind, body)
-    local answer, message, code = self.options.turns:run(who, nil, function(billed)
-      return billed(process:request(kind, body))
-    end)
-    return answer, message, code
-  end
-  return taken
-end
-
 -- The judge of one episode, which remembers what it said in this episode and nothing of others.
 local function judge_for(self, who)
-  local shared = self.options.app.judge
-  return client.over(in_turns(self, who, shared.process), shared.options, shared.another and function()
-    local process = shared.another()
-    return process and in_turns(self, who, process)
-  end)
+  return self.options.turns:judge(who, nil, self.options.app.judge)
 end
 
 local function open_of(self, name)

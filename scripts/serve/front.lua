@@ -138,7 +138,9 @@ local function routed(self, exchange)
   end
   local path = gate.target(head.target)
   if head.method == "GET" and path == "/v1/nodes" then
-    return reply(200, self.pool:state())
+    local state = self.pool:state()
+    state.nodes = json.list(state.nodes)
+    return reply(200, state)
   end
   local name = head.method == "POST" and POSTED[path or ""]
   if not name then
