@@ -74,6 +74,17 @@ void find_cases() {
   }
 }
 
+// What a spec that ended with `code` raised, by its harness. It was printed where it happened too, far above.
+std::string raised_by(lua_State* L, int harness, int code) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, harness);
+  lua_getfield(L, -1, "failure");
+  lua_call(L, 0, 1);
+  const std::string raised =
+      lua_isstring(L, -1) ? lua_tostring(L, -1) : "the spec ended with code " + std::to_string(code);
+  lua_pop(L, 2);
+  return raised;
+}
+
 // Each case gets a host of its own: nothing leaks from one into the next.
 void run_case(const LuaCase& lua_case) {
   if (lua_case.name.find("is not part of this build") != std::string::npos) {
@@ -83,13 +94,17 @@ void run_case(const LuaCase& lua_case) {
   Host host(test_options());
   lua_State* L = host.vm().state();
   push_harness(L);
+  lua_pushvalue(L, -1);
+  const int harness = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_getfield(L, -1, "prepare");
   lua_pushstring(L, lua_case.module.c_str());
   lua_pushstring(L, lua_case.function.c_str());
   if (lua_pcall(L, 2, 1, 0) != 0) {
     FAIL(lua_tostring(L, -1));
   }
-  CHECK(host.run_function(lua_case.name) == 0);
+  if (const int code = host.run_function(lua_case.name); code != 0) {
+    FAIL_CHECK(raised_by(L, harness, code));
+  }
   CHECK(host.tasks().alive() == 0);
 }
 

@@ -67,6 +67,12 @@ bool Evaluation::open_task() {
   return can_judge(request_, *session_->calibration(), verdict_);
 }
 
+// Under which name the session keeps a baseline: one that has more cores is another one.
+std::string Evaluation::kept_as(const std::string& kind) const {
+  const int cores = subject_cores(threads_);
+  return cores == 1 ? kind : kind + " on " + std::to_string(cores) + " cores";
+}
+
 bool Evaluation::build_kernels() {
   { const std::shared_lock gate(service_.running_); }  // none begins while something is timed
   sandbox::BuildRequest request;

@@ -72,6 +72,7 @@ class Evaluation {
   Result<double> baseline_windows(const std::string& kind, Process process);
   Result<BaselineSubject*> baseline(const std::string& kind, Process process);
   bool settled(const std::string& kind) const;
+  std::string kept_as(const std::string& kind) const;
   bool measure_baseline(const std::string& kind);
   void calibrate();
   bool calibrate_plan();

@@ -13,30 +13,34 @@
 namespace khost::judge {
 namespace {
 
+constexpr std::size_t kOwnHeader = 64;  // subject/mixed_player.py
 constexpr int kShareCalls = 50, kFewestShareCalls = 3;
 constexpr double kMostShare_s = 1;  // for these calls, where a call takes long
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-// A process of the candidate's. What its launches write is kept for the audit where it is verified.
+// A process of the candidate's. What its launches write is kept for the audit where it is verified. Only that process
+// is lent the region: whatever one process leaves there, the next one would find.
 Result<std::unique_ptr<Subject>> Evaluation::start(Stage stage) {
   if (!plan_.uses_torch()) {
     return Subject::start(session_.get(), plan_, built_.path, threads_, service_.limits_);
   }
-  if (own_.bytes() == 0) {
-    Result<Region> own = Region::make("own", plan_.own_bytes(), Region::Others::write);
-    if (!own) {
-      return own.failure();
-    }
-    own_ = std::move(*own);
+  const bool lends = stage == Stage::verify;
+  Result<Region> own = Region::make("own", lends ? plan_.own_bytes() : kOwnHeader, Region::Others::write);
+  if (!own) {
+    return own.failure();
   }
   Result<Zygote*> zygote = service_.recorders();
   if (!zygote) {
     return zygote.failure();
   }
-  return Subject::start_mixed(*session_, plan_,
-                              {**zygote, built_.path, built_.signatures, own_, threads_, stage == Stage::verify});
+  Result<std::unique_ptr<Subject>> subject =
+      Subject::start_mixed(*session_, plan_, {**zygote, built_.path, built_.signatures, *own, threads_, lends});
+  if (lends) {
+    own_ = std::move(*own);
+  }
+  return subject;
 }
 
 Window Evaluation::audited(Subject& subject, Stand stand, std::size_t set) {

@@ -61,7 +61,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
   if (verdict && wants_unseen_ && !add_unseen(order, kUnseenTimed)) {
     return false;
   }
-  wants_unseen_ = false;
+  wants_unseen_ = verdict;  // of later blocks: this process may tell others of the candidate what it meets
   BlockTimes times;
   std::vector<double> unseen;
   bool clean = true;
@@ -104,7 +104,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
 
 // A resident process has met the task before; a fresh one starts, compiles and warms up while others may work.
 Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process process) {
-  std::unique_ptr<BaselineSubject>& kept = session_->residents[kind];
+  std::unique_ptr<BaselineSubject>& kept = session_->residents[kept_as(kind)];
   if (process == Process::fresh || !kept) {
     kept.reset();
     Result<Zygote*> zygote = service_.baselines();
@@ -113,7 +113,7 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
     }
     const std::string cache = kind == "compile" ? request_["task"].value("compile_cache", "") : "";
     Result<std::unique_ptr<BaselineSubject>> started = BaselineSubject::start(
-        **zygote, *session_, batch_->sets[batch_->drawn().front()], kind, cache, kCompileTimeout_s);
+        **zygote, *session_, batch_->sets[batch_->drawn().front()], {kind, cache, threads_}, kCompileTimeout_s);
     if (!started) {
       return started.failure();
     }
@@ -153,14 +153,14 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
     alone.quiet.stop_new_processes();
     const Window window = (*subject)->clock().call(kBaselineCallTimeout_s);
     if (window.end != Window::End::done) {
-      session_->residents[kind].reset();
+      session_->residents[kept_as(kind)].reset();
       return Failure{"the " + kind + " baseline did not answer", "timeout"};
     }
     if (i < kBaselineWarmUps) {
       continue;
     }
     const double seconds = at_least(window.seconds - (kind == "empty" ? 0 : service_.cost_.python_s));
-    times.add(seconds, undisturbed(window), at_least(own_s(window, seconds, 1)));
+    times.add(seconds, undisturbed(window), at_least(own_s(window, seconds, subject_cores(threads_))));
   }
   steady_ = times.steady();
   return kind == "empty" ? quantile(times.all(), kCostShare) : median(times.samples());
@@ -168,7 +168,7 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
 
 // Whether a baseline needs no more measuring: it is known, or the task has none.
 bool Evaluation::settled(const std::string& kind) const {
-  return session_->unavailable.count(kind) > 0 || session_->baselines.count(kind) > 0;
+  return session_->unavailable.count(kept_as(kind)) > 0 || session_->baselines.count(kept_as(kind)) > 0;
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
@@ -182,7 +182,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
     // A process that is there already was disturbed when it was to be measured before.
     Result<double> block = baseline_block(kind, i == 0 ? Process::resident : Process::fresh);
     if (!block && kind != "self" && (block.failure().code == "bad_task" || block.failure().code == "timeout")) {
-      session_->unavailable[kind] = block.failure().message;
+      session_->unavailable[kept_as(kind)] = block.failure().message;
       return true;
     }
     if (!block && kind != "self") {
@@ -199,7 +199,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
       medians.push_back(*block);
     }
   }
-  (kind == "self" ? self_ : session_->baselines[kind]) = baseline_of(medians);
+  (kind == "self" ? self_ : session_->baselines[kept_as(kind)]) = baseline_of(medians);
   return true;
 }
 
@@ -215,7 +215,7 @@ void Evaluation::calibrate() {
     steady = calibrate_plan();
   }
   Result<double> python = baseline_block("empty", Process::fresh);
-  session_->residents["empty"].reset();
+  session_->residents[kept_as("empty")].reset();
   service_.cost_.python_s = python ? *python : service_.cost_.plan_s;
   service_.cost_.known = steady && (!python || steady_);
 }
@@ -259,13 +259,13 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   Decision decision({}, verdict_.slack_s);
   decision.first_block(samples, steady_candidate_);
   for (const std::string& kind : opponents()) {
-    const auto found = session_->baselines.find(kind);
+    const auto found = session_->baselines.find(kept_as(kind));
     if (const auto disturbed = disturbed_.find(kind); disturbed != disturbed_.end()) {
       decision.baseline(kind, disturbed->second);
     } else if (kind == "self") {
       decision.baseline(kind, self_);
     } else if (found == session_->baselines.end()) {
-      decision.unavailable(kind, session_->unavailable[kind]);
+      decision.unavailable(kind, session_->unavailable[kept_as(kind)]);
     } else {
       decision.baseline(kind, found->second);
     }
@@ -277,7 +277,6 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   steady_ = steady_candidate_ && disturbed_.empty() && service_.cost_.known;
   bool passed = feed_all(decision, &Decision::before);
   while (passed && steady_ && !decision.open().empty()) {
-    wants_unseen_ = true;  // other processes of the candidate have met the sets by now
     std::vector<double> block;
     passed = fresh_block(block);
     if (passed && steady_) {

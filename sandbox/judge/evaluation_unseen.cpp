@@ -79,7 +79,6 @@ bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<doub
     if (suspicions == 0 && (steady_ || repeat >= most)) {
       return true;
     }
-    wants_unseen_ = wants_unseen_ || suspicions > 0 || doubtful_;
     subject = fresh(Stage::time);
   }
 }

@@ -10,6 +10,7 @@
 #include "sandbox/jail/libraries.h"
 #include "sandbox/judge/allocator.h"
 #include "sandbox/judge/compare.h"
+#include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge {
 
@@ -19,7 +20,6 @@ using sandbox::JailSpec;
 
 namespace {
 
-constexpr double kMostProcessor_s = 60;  // of one candidate's process
 constexpr double kSettleTimeout_s = 60;
 
 void copy(const Region& to, const std::byte* from, std::size_t bytes) {
@@ -90,7 +90,9 @@ Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sa
   spec.threads_only = true;
   spec.limit_address_space = !kSanitized;
   spec.limits = limits;
-  spec.limits.cpu_s = std::min(limits.cpu_s, kMostProcessor_s);
+  // Each call has a limit of its own, and the process stands between them: this one ends what no call accounts for.
+  spec.limits.cpu_s = subject_cores(threads) * (kSetUpTimeout_s + kMostCalls * kCallTimeout_s);
+  spec.limits.processes += std::min(threads, core_count());  // those that its kernel is told to use come on top
   spec.fds = {{subject->control_.fd(), 3},
               {subject->inputs_.fd(), 4},
               {subject->state_.fd(), 5},
@@ -121,8 +123,8 @@ void Subject::write(const Session& session, const Set& set) {
 }
 
 Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, const Session& session,
-                                                                const Set& first, const std::string& kind,
-                                                                const std::string& cache, double timeout_s) {
+                                                                const Set& first, const BaselineKind& kind,
+                                                                double timeout_s) {
   std::unique_ptr<BaselineSubject> subject(new BaselineSubject);
   const Layouts& layouts = session.layouts();
   Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
@@ -143,10 +145,12 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   }
   subject->child_ = std::move(*child);
   Child* held = &subject->child_;
-  pin(held->pid(), subject_core(), 1);
-  const Json request = {{"kind", kind},
+  const int cores = subject_cores(kind.threads);
+  pin(held->pid(), subject_core(), cores);
+  const Json request = {{"kind", kind.name},
                         {"source", session.source()},
-                        {"cache", cache},
+                        {"cache", kind.cache},
+                        {"threads", cores},
                         {"judge_core", judge_core()},
                         {"library", sandbox::self_directory() + "/libkhost_subject_python.so"},
                         {"inputs", layouts.inputs.to_json()},
@@ -159,7 +163,7 @@ Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, 
   subject->cache_hits_ = ready->value("cache_hits", -1);
   subject->clock_ = std::make_unique<Clock>(
       Player{held->pid(), reinterpret_cast<sandbox::ControlPage*>(subject->control_.data()), [held] { held->freeze(); },
-             [held] { held->thaw(); }, [held] { return held->ended(); }, subject_core(), 1});
+             [held] { held->thaw(); }, [held] { return held->ended(); }, subject_core(), cores});
   subject->clock_->stop();
   return subject;
 }

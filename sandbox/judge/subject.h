@@ -57,13 +57,18 @@ class Subject {
   std::unique_ptr<Clock> clock_;
 };
 
+// Which baseline, and how it runs.
+struct BaselineKind {
+  std::string name;        // eager, compile or empty
+  std::string cache = "";  // what a compiler made of the task before (Base64, python/check.py): only the child opens it
+  int threads = 1;         // as many cores as a candidate with so many threads has
+};
+
 // A baseline alive: a child of the zygote on writable copies of the same regions.
 class BaselineSubject {
  public:
-  // `cache`: what a compiler made of the task before (Base64, python/check.py), opened by the child and nowhere else.
   static Result<std::unique_ptr<BaselineSubject>> start(Zygote& zygote, const Session& session, const Set& first,
-                                                        const std::string& kind, const std::string& cache,
-                                                        double timeout_s);
+                                                        const BaselineKind& kind, double timeout_s);
   // Graphs that the cache spared from compiling; -1 when it was given none.
   int cache_hits() const { return cache_hits_; }
   Clock& clock() { return *clock_; }

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "host/base/json_text.h"
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/output_cut.h"
 #include "sandbox/jail/tree.h"
@@ -207,9 +208,8 @@ Result<Json> Child::receive(double timeout_s) {
     }
     bytes.append(buffer, static_cast<std::size_t>(n));
   }
-  Json answer = sandbox::nested_at_most(bytes, sandbox::kMostNesting) ? Json::parse(bytes, nullptr, false)
-                                                                      : Json(Json::value_t::discarded);
-  if (answer.is_discarded()) {
+  Result<Json> answer = parse_json(bytes);
+  if (!answer) {
     return Failure{"a Python child answered no JSON", "gone"};
   }
   return answer;
@@ -223,9 +223,11 @@ Result<Json> Child::call(const Json& request, const std::vector<int>& fds, doubl
 Result<Json> Child::answer(double timeout_s) {
   Result<Json> answer = receive(timeout_s);
   if (answer && answer->is_object() && answer->contains("error") && (*answer)["error"].is_string()) {
-    const Json is_out_of_memory = answer->value("is_out_of_memory", Json());
-    return Failure{sandbox::words_of_a_stranger((*answer)["error"].get<std::string>()),
-                   is_out_of_memory == true ? "limit" : "bad_task"};
+    const auto says = [&answer](const char* key) { return answer->value(key, Json()) == true; };
+    return Failure{sandbox::words_of_a_stranger((*answer)["error"].get<std::string>()), says("is_out_of_room") ? "io"
+                                                                                        : says("is_out_of_memory")
+                                                                                            ? "limit"
+                                                                                            : "bad_task"};
   }
   return answer;
 }

@@ -42,8 +42,8 @@ class Child {
   Child(Child&&) = default;
   Child& operator=(Child&&) = default;
   ~Child();
-  // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task, or
-  // limit where it wants memory of the device.
+  // Sends a request with descriptors. An answer {"error": text} is a Failure of code bad_task; limit where it wants
+  // memory of the device; io where what the jail's processes have together is used up, which others may have done.
   Result<Json> call(const Json& request, const std::vector<int>& fds, double timeout_s);
   // Sends a request to a child that answers in another way: a candidate's, of whom no answer is believed.
   Status tell(const Json& request, const std::vector<int>& fds) { return send(request, fds); }

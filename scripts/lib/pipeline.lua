@@ -160,22 +160,18 @@ end
 --- Whether a stage must end before its last step, so that what is planned for the stages behind it fits into
 --- plan.minutes; never where the preset has no such limit.
 ---@param stage string
+---@param steps integer   that it has made in this process
 ---@return boolean
-function Run:late(stage)
-  local minutes = self.config.plan.minutes or 0
-  if minutes == 0 then
-    return false
-  end
-  local spent, later, behind = sched.now() - (self.stage_began or sched.now()), 0, false
+function Run:late(stage, steps)
+  local taken, here = {}, sched.now() - (self.stage_began or sched.now())
   for _, name in ipairs(plan.ORDER) do
     local done = self:result(name)
-    spent = spent + (done and done.seconds or 0)
-    later = later + (behind and not done and plan.stage(self.config, name).seconds or 0)
-    behind = behind or name == stage
+    taken[name] = done and done.seconds
   end
-  local late = spent + later > 60 * minutes
+  local late, reckoned = plan.late(self.config, stage, taken, here, steps > 0 and here / steps or 0)
   if late then
-    log.warn("stage_ends_early", { stage = stage, spent_s = spent, planned_behind_it_s = later, minutes = minutes })
+    reckoned.stage = stage
+    log.warn("stage_ends_early", reckoned)
   end
   return late
 end

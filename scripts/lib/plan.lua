@@ -222,6 +222,31 @@ function plan.seconds(c)
   return { stages = list, seconds = sum }
 end
 
+--- Whether one more step of a stage would make a run last longer than plan.minutes. What is planned behind the stage is
+--- reckoned at the pace that the ended stages kept where they were slower than planned.
+---@param c table       merged configuration, with plan.minutes (0: no limit)
+---@param stage string
+---@param taken table<string, number>   seconds of the stages that have ended
+---@param here_s number   seconds of this stage so far
+---@param step_s number   seconds of one step of it
+---@return boolean late
+---@return {minutes: number, spent_s: number, step_s: number, planned_behind_s: number, pace: number} reckoned
+function plan.late(c, stage, taken, here_s, step_s)
+  local minutes, spent, planned, later, behind = c.plan.minutes or 0, 0, 0, 0, false
+  for _, name in ipairs(plan.ORDER) do
+    local seconds = plan.stage(c, name).seconds
+    if taken[name] then
+      spent, planned = spent + taken[name], planned + seconds
+    elseif behind then
+      later = later + seconds
+    end
+    behind = behind or name == stage
+  end
+  local pace = planned > 0 and math.max(1, spent / planned) or 1
+  local late = minutes > 0 and spent + here_s + step_s + later * pace > 60 * minutes
+  return late, { minutes = minutes, spent_s = spent + here_s, step_s = step_s, planned_behind_s = later, pace = pace }
+end
+
 local function whole(value)
   return ("%d"):format(math.floor(value + 0.5))
 end

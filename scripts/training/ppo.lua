@@ -134,7 +134,7 @@ function ppo.run(run, models, tasks, o)
   for step = first + 1, o.steps do
     -- A step that was finished before is made again from its stored episodes: nothing is played, judged or noted anew.
     local before = run.store:get("state", ("%s %d"):format(o.stage, step))
-    if not before and (run.replaying or step > 1 and run:late(o.stage)) then
+    if not before and (run.replaying or step > 1 and run:late(o.stage, step - first - 1)) then
       break
     end
     local hash = run.reward:at_step(o.stage, step)

@@ -47,7 +47,7 @@ local function verdict_of(body)
 end
 
 local function fake_judge(target)
-  return hash_judge.open(target, graphs, verdict_of)
+  return hash_judge.fake(target, graphs, verdict_of)
 end
 
 -- Stages see graphs without a tracer, and answers without a block as files.

@@ -62,6 +62,18 @@ function harness.names(module)
   return names
 end
 
-function harness.prepare(module, name) return require(module)[name] end
+-- What the spec that ran last raised, or nil; the test program repeats it where it counts the failures.
+function harness.failure() return harness.raised end
+
+function harness.prepare(module, name)
+  local spec = require(module)[name]
+  return function()
+    local ok, raised = xpcall(spec, function(message)
+      harness.raised = tostring(message)
+      return type(message) == "string" and debug.traceback(message, 2) or message
+    end)
+    if not ok then error(raised, 0) end
+  end
+end
 
 return harness

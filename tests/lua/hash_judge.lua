@@ -25,7 +25,7 @@ end
 ---@param graphs table<string, table>          by source: what the tracer would find
 ---@param verdict_of fun(body: table): table
 ---@return table client, table<string, integer> counts
-function hash_judge.open(target, graphs, verdict_of)
+function hash_judge.fake(target, graphs, verdict_of)
   local counts = {}
   local process = { close = function() end }
   function process.request(_, kind, body)

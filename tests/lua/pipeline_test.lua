@@ -25,6 +25,33 @@ function spec.every_preset_loads_and_can_be_planned()
   end
 end
 
+-- A machine on which everything takes twice as long as planned must reach the last stage within the limit all the same.
+function spec.a_stage_ends_early_by_the_pace_that_the_run_has_kept()
+  local c = config.plain(assert(config.load { preset = "smoke" }))
+  local planned, taken, behind = plan.seconds(c), {}, 0
+  for place, name in ipairs(plan.ORDER) do
+    if name == "single_turn" then
+      for later = place + 1, #plan.ORDER do behind = behind + planned.stages[plan.ORDER[later]] end
+      break
+    end
+    taken[name] = planned.stages[name]
+  end
+  local before = 0
+  for _, seconds in pairs(taken) do before = before + seconds end
+  c.plan.minutes = (before + behind + 30) / 60
+  t.expect((plan.late(c, "single_turn", taken, 10, 15)), false)
+  t.expect((plan.late(c, "single_turn", taken, 10, 25)), true)
+  for name, seconds in pairs(taken) do taken[name] = 2 * seconds end
+  c.plan.minutes = (2 * before + 2 * behind + 30) / 60
+  local late, reckoned = plan.late(c, "single_turn", taken, 10, 15)
+  t.expect({ late, math.floor(reckoned.pace * 100 + 0.5), math.floor(reckoned.planned_behind_s + 0.5) },
+    { false, 200, math.floor(behind + 0.5) })
+  c.plan.minutes = (2 * before + behind + 30) / 60
+  t.expect((plan.late(c, "single_turn", taken, 10, 15)), true)
+  c.plan.minutes = 0
+  t.expect((plan.late(c, "single_turn", taken, 1e6, 15)), false)
+end
+
 function spec.an_artefact_is_its_paths_and_texts()
   local a = client.artefact { ["kernels/a.cpp"] = "x", ["kernels/b.cpp"] = "y" }
   t.expect(a, client.artefact { ["kernels/b.cpp"] = "y", ["kernels/a.cpp"] = "x" })

@@ -13,8 +13,9 @@ import torch  # noqa: E402
 from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402
 
+from baselines import use_threads  # noqa: E402
 from baselines_cuda import Measures, cudnn_unmeasured, unmeasured  # noqa: E402
-from out_of_memory import is_out_of_memory  # noqa: E402
+from out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
 
 
 @unittest.skipUnless(importlib.util.find_spec("triton"), "needs Triton")
@@ -59,6 +60,30 @@ class Room(unittest.TestCase):
             self.assertTrue(is_out_of_memory(RuntimeError(text)), text)
         self.assertTrue(is_out_of_memory(torch.OutOfMemoryError("")))
         self.assertFalse(is_out_of_memory(ValueError("mat1 and mat2 shapes cannot be multiplied")))
+
+    def test_want_of_room_in_the_jail_however_deep_it_lies(self):
+        self.assertTrue(is_out_of_room(OSError(28, "No space left on device")))
+        self.assertTrue(is_out_of_room(OSError(11, "Resource temporarily unavailable")))
+        try:
+            try:
+                raise OSError(28, "No space left on device")
+            except OSError as error:
+                raise RuntimeError("Inductor failed") from error
+        except RuntimeError as error:
+            self.assertTrue(is_out_of_room(error))
+        self.assertFalse(is_out_of_room(FileNotFoundError(2, "No such file or directory")))
+
+
+class Threads(unittest.TestCase):
+    def test_a_baseline_has_the_threads_of_a_candidate(self):
+        before = torch.get_num_threads()
+        try:
+            use_threads(2)
+            self.assertEqual(torch.get_num_threads(), 2)
+            self.assertEqual(torch._inductor.config.cpp.threads, 2)
+        finally:
+            torch._inductor.config.cpp.threads = -1
+            torch.set_num_threads(before)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ TEST_CASE("a baseline's outputs come out of memory that is there, as a candidate
   Result<std::shared_ptr<const Batch>> batch = (*session)->visible(*zygote);
   REQUIRE_MESSAGE(batch, batch.failure().message);
   const Set& set = (*batch)->sets[0];
-  Result<std::unique_ptr<BaselineSubject>> subject = BaselineSubject::start(*zygote, **session, set, "eager", "", 60);
+  Result<std::unique_ptr<BaselineSubject>> subject = BaselineSubject::start(*zygote, **session, set, {"eager"}, 60);
   REQUIRE_MESSAGE(subject, subject.failure().message);
   const auto call = [&] {
     (*subject)->write(**session, set);

@@ -70,7 +70,7 @@ TEST_CASE("a recorder starts no process, and neither signals nor reads another o
            {"threading = sys.modules['threading']\nwaits = threading.Event()\nstarted = 0\ntry:\n"
             "    while started < 200:\n        threading.Thread(target=waits.wait, daemon=True).start()\n"
             "        started += 1\nexcept RuntimeError:\n    pass\nwaits.set()\n"
-            "raise ValueError(0 < started < 128)",
+            "raise ValueError(0 < started < 16)",
             "True"},
            {"raise ValueError(attempt(lambda: os.sched_setaffinity(0, {0})))", "PermissionError"}}) {
     CAPTURE(body);

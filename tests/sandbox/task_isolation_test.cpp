@@ -112,3 +112,41 @@ TEST_CASE("a task may compile, but what it leaves behind ends, and it writes to 
   CHECK(left == "2");
   CHECK(said(*bystander, "raise ValueError('still here')") == "still here");
 }
+
+TEST_CASE("a task that fills the folder of all tasks leaves room for the next one, living or not") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
+  if (!zygote) {
+    return;
+  }
+  const std::string writes =
+      "raise ValueError(attempt(lambda: open(os.environ['TMPDIR'] + '/x', 'wb').write(bytes(1 << 20))))";
+  const std::string fills =
+      "def fill():\n"
+      "    for i in range(100):\n"
+      "        with open(f\"{os.environ['TMPDIR']}/{i}\", 'wb') as file:\n"
+      "            file.write(bytes(1 << 24))\n"
+      "raise ValueError(attempt(fill))";
+  Result<judge::Child> hostile = zygote->spawn();
+  REQUIRE(hostile);
+  CHECK(said(*hostile, fills) == "OSError");
+  Result<judge::Child> next = zygote->spawn();
+  REQUIRE(next);
+  CHECK(said(*next, writes) == "done");
+}
+
+TEST_CASE("a task that finds no room in its jail is not to blame for that") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
+  if (!zygote) {
+    return;
+  }
+  Result<judge::Child> child = zygote->spawn();
+  REQUIRE(child);
+  const Result<Json> answer = child->call({{"kind", "load"},
+                                           {"source", "raise OSError(28, 'No space left on device')\n"},
+                                           {"seed", 1},
+                                           {"plant", false},
+                                           {"device", "cpu"}},
+                                          {}, kTimeout_s);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.failure().code == "io");
+}

@@ -60,6 +60,14 @@ def touch_from(core, value):
     os.sched_setaffinity(0, mine)
 
 
+def use_threads(count):
+    """As many as a candidate may use. What a compiler made for another number is not taken from its cache then."""
+    torch.set_num_threads(count)
+    if count > 1:
+        from torch._inductor import config
+        config.cpp.threads = count
+
+
 def run(request, regions, reply):
     """Warms up, says that it is ready, then plays two turns for each call until told to leave: one to drop the outputs of
     the call before, and the call."""
@@ -72,6 +80,7 @@ def run(request, regions, reply):
     if kind == "empty":
         step = lambda: None  # noqa: E731
     else:
+        use_threads(request["threads"])
         task = Task(request["source"], 1)
         model = task.model(1)
         values = over_region(request["inputs"], mapped(inputs))

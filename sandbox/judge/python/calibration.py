@@ -10,7 +10,6 @@ import time
 import torch
 
 import bank
-from manifest import leaves
 from oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from out_of_memory import is_out_of_memory
 from planting import NOWHERE, Reach, plant, reason_against

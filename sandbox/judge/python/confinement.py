@@ -22,8 +22,13 @@ FOLDERS = ("/tmp", "/dev/shm")  # of the jail, writable for everybody in it
 # Threads and processes are counted for all of the jail's children together, and those of one share the cores with the
 # only thread that another one needs. Beside a GPU more of them record at once, and none of them is timed.
 MOST_THREADS, MOST_THREADS_BESIDE_DEVICE = 128, 256
+# Recording needs none. A child that records starts one only while there are fewer than this in the jail, so that it cannot
+# use up those of a child that plays a kernel with threads.
+MOST_THREADS_RECORDING = 16
 MOST_FILE = 64 << 20
 MOST_PROCESSES = 256  # of children that compile
+CROWD = MOST_PROCESSES - 16  # a compiler is a handful of processes: with so many in the jail it may not come up
+LEAST_ROOM = 0.4  # of a jail's /tmp, before another child begins there
 TASK_FOLDERS = "/tmp/tasks"
 PR_SET_DUMPABLE = 4
 TRIAL_S = 20  # a child that waits for a thread that it does not have would wait without an end
@@ -180,8 +185,13 @@ class Confinement:
         self.confine()
 
     def at_request(self, request):
+        if request["kind"] == "record" and not self.with_extensions:
+            lower_limits({resource.RLIMIT_NPROC: MOST_THREADS_RECORDING})
         if request["kind"] == "mixed_subject":  # it loads the candidate's library and is timed, as khost-subject does
             check_confined(self.library.khost_narrow())
+
+    def before_child(self):
+        pass
 
     def child_ended(self):
         pass
@@ -230,15 +240,48 @@ class TaskConfinement:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        make_room()
+        if self.compiles:
+            make_room()
+
+    def before_child(self):
+        """A task may fill the folder that all tasks of this jail have, or use up its processes, and others could not compile.
+        What is not removed, since a living child holds it, ends the jail: the next one begins without it."""
+        if self.compiles and (not make_room() or crowd() > CROWD):
+            os._exit(0)
+
+
+def crowd():
+    """Processes and threads of the jail, which one limit counts together."""
+    total = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                total += len(os.listdir(f"/proc/{name}/task"))
+    return total
+
+
+def has_room():
+    place = os.statvfs("/tmp")
+    return place.f_bavail > LEAST_ROOM * place.f_blocks
+
+
+def size_of(folder):
+    """Bytes below a folder that may change or go meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return total
 
 
 def make_room():
-    """Compilers keep what they made, for all tasks of the jail: the oldest goes before there is no room."""
-    place = os.statvfs("/tmp")
-    if place.f_bavail > 0.4 * place.f_blocks or not os.path.isdir(TASK_FOLDERS):
-        return
-    made = sorted((os.stat(entry).st_mtime, entry.path) for entry in os.scandir(TASK_FOLDERS))
-    for changed, path in made[:len(made) // 2]:
-        if time.time() - changed > 120:
-            shutil.rmtree(path, ignore_errors=True)
+    """Compilers keep what they made, for all tasks of the jail: the largest folders go before there is no room. Whether
+    there is room now."""
+    if has_room() or not os.path.isdir(TASK_FOLDERS):
+        return has_room()
+    for path in sorted((entry.path for entry in os.scandir(TASK_FOLDERS)), key=size_of, reverse=True):
+        shutil.rmtree(path, ignore_errors=True)
+        if has_room():
+            return True
+    return False

@@ -38,7 +38,7 @@ if "--compile" in sys.argv:
 import torch  # noqa: E402
 
 from advice import advice_for  # noqa: E402
-from out_of_memory import is_out_of_memory  # noqa: E402
+from out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
 
 START_S = 170  # the judge waits a little longer (zygote.cpp)
 
@@ -100,7 +100,7 @@ def error_of(error, of_task=False):
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
     advice = advice_for(error) if of_task else ""
     return {"error": f"{where}{kind}{error}"[:2000 - len(advice)] + advice, "is_out_of_memory": is_out_of_memory(error),
-            "trace": traceback.format_exc()[-3000:]}
+            "is_out_of_room": is_out_of_room(error), "trace": traceback.format_exc()[-3000:]}
 
 
 def answer(request, fds, state, channel):
@@ -273,6 +273,8 @@ def main():
         if not data:
             os._exit(0)
         forked += 1
+        if confinement:
+            confinement.before_child()
         pid = os.fork()
         if pid == 0:
             server.close()

@@ -1,0 +1,1 @@
+../../../good/relu_plus_one/kernels/relu_plus_one.cpp

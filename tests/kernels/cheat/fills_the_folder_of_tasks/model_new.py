@@ -1,0 +1,1 @@
+../../good/relu_plus_one/model_new.py

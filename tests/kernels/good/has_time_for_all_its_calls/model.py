@@ -1,0 +1,1 @@
+../relu_plus_one/model.py

@@ -1,0 +1,1 @@
+../epilogue_in_place/model_new.py

@@ -1,0 +1,1 @@
+../convolution_with_own_epilogue/model.py
