@@ -3,9 +3,7 @@
 Both tasks multiply by a diagonal matrix, which eager PyTorch and torch.compile do in full (80 ms of a core, and 45 in
 `chain`); `chain` has 144 small operators behind it, which eager runs one by one (50 ms and more) and torch.compile fuses
 (3 ms). A kernel needs 2 or 3 ms, and takes as long as it shall by passes over the same data. No window is shorter than
-40 ms: of work of others that ends where a window begins some tenths of a millisecond are charged to the window, and the
-judge takes those alone of which others had less than 1 %. None is much longer than 100 ms: a program with real-time
-priority must leave others a part of each second."""
+40 ms: what others do where it begins is a small part of it."""
 
 CHAIN = """#include "khost.h"
 #include <cmath>

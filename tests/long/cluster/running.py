@@ -25,17 +25,6 @@ def khost(*words):
     return [str(ROOT / "khost"), *words]
 
 
-def first(words):
-    """A command that goes before what else runs on the machine, by real-time priority, where this user may give it: else
-    the times of a machine that others use stay unresolved, as they should."""
-    prefix = ["chrt", "--rr", "1"]
-    try:
-        allowed = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
-    except FileNotFoundError:
-        allowed = False
-    return [*prefix, *words] if allowed else words
-
-
 def add_tokenizer_config(folder):
     """What `transformers` wants beside a tokenizer.json."""
     config = {
@@ -97,7 +86,7 @@ def service(*options):
         add_tokenizer_config(model)
         words = ["serve", "--suite", str(TASKS), "--tokenizer", f"{TOKENIZER}={model}", "--port", "0", "--drain", "5"]
         process = subprocess.Popen(
-            first(khost(*words, "--set", f"machine.runs={folder}/runs", *options)),
+            khost(*words, "--set", f"machine.runs={folder}/runs", *options),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
