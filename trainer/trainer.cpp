@@ -113,7 +113,8 @@ Result<std::shared_ptr<Trainer>> Trainer::open(const TrainerSpec& given) {
     }
   }
   if (spec.tokenizer && spec.tokenizer->size() > spec.config->vocabulary) {
-    return bad("trainer: the tokenizer has " + std::to_string(spec.tokenizer->size()) + " tokens, the model only " +
+    return bad((spec.model.empty() ? "trainer" : spec.model) + ": the tokenizer has " +
+               std::to_string(spec.tokenizer->size()) + " tokens, the model only " +
                std::to_string(spec.config->vocabulary));
   }
   auto network = std::make_unique<Network>();

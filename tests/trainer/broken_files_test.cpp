@@ -170,6 +170,10 @@ TEST_CASE("what is nested deeply, numbered beyond the range of ids, or no file a
     write_text(path, json.dump());
     check_names(why(place), {"tokenizer.json", "token id", "no whole number"});
   }
+  json = Json::parse(before);
+  json["added_tokens"][0]["id"] = 5000;
+  write_text(path, json.dump());
+  check_names(why(place), {place, "the tokenizer has 5001 tokens"});
   write_text(path, before);
   const std::string header = "{\"a\":" + std::string(kLevels, '[') + std::string(kLevels, ']') + "}";
   const uint64_t length = header.size();
