@@ -9,7 +9,7 @@
 
 #include "host/config/nearest.h"
 #include "host/host.h"
-#include "sandbox/workspace_home.h"
+#include "sandbox/workspace/workspace_home.h"
 
 namespace {
 

@@ -11,7 +11,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local client = require "judge.client"
 local log = require "khost.log"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local sched = require "khost.sched"
 
 local OPTIONS = {

@@ -4,7 +4,7 @@
 local args = require "lib.args"
 local log = require "khost.log"
 local random = require "lib.random"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local simulate = require "capacity.simulate"
 local tables = require "evaluation.table"
 local times = require "capacity.times"

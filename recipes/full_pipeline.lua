@@ -10,8 +10,8 @@ local fs = require "khost.fs"
 local log = require "khost.log"
 local models = require "training.models"
 local page = require "report.page"
-local pipeline = require "lib.pipeline"
-local plan = require "lib.plan"
+local pipeline = require "run.pipeline"
+local plan = require "run.plan"
 local store = require "khost.store"
 
 local STAGES = { "synthesize", "filter", "base", "supervised", "single_turn", "collect", "rft", "value", "agentic",

@@ -23,7 +23,7 @@ local verdicts = require "judge.verdict"
 
 local OPTIONS = {
   { name = "--output", kind = "text", default = "runs/hunt", help = "folder of the hunt's state and of what it finds" },
-  { name = "--corpus", kind = "text", default = "tests/kernels", help = "folder of groups of candidates" },
+  { name = "--corpus", kind = "text", default = "tests/data/kernels", help = "folder of groups of candidates" },
   { name = "--groups", kind = "text", help = "groups of it, with commas (else good,cheat, or cuda/good,cuda/cheat)" },
   { name = "--target", kind = "text", default = "cpu", help = "cpu or cuda" },
   { name = "--match", kind = "text", help = "candidates whose name contains this" },

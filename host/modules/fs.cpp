@@ -18,7 +18,7 @@
 #include "host/lua/task.h"
 #include "host/modules/modules.h"
 #include "host/modules/workers.h"
-#include "sandbox/beneath.h"
+#include "sandbox/workspace/beneath.h"
 
 namespace khost {
 

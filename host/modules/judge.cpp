@@ -18,7 +18,7 @@
 #include "host/modules/modules.h"
 #include "host/process.h"
 #include "sandbox/judge/verdict/words.h"
-#include "sandbox/quiet.h"
+#include "sandbox/jail/quiet.h"
 
 namespace khost::modules {
 namespace {

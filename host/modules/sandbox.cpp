@@ -17,9 +17,9 @@
 #include "host/modules/workers.h"
 #include "sandbox/jail/jail.h"
 #include "sandbox/jail/output_cut.h"
-#include "sandbox/search.h"
-#include "sandbox/shell.h"
-#include "sandbox/workspace.h"
+#include "sandbox/workspace/search.h"
+#include "sandbox/workspace/shell.h"
+#include "sandbox/workspace/workspace.h"
 
 namespace khost::sandbox {
 

@@ -12,8 +12,8 @@
 #include "host/base/json.h"
 #include "host/lua/bind.h"
 #include "sandbox/jail/jail.h"
-#include "sandbox/shell.h"
-#include "sandbox/workspace.h"
+#include "sandbox/workspace/shell.h"
+#include "sandbox/workspace/workspace.h"
 
 namespace khost::sandbox {
 

@@ -2,7 +2,7 @@
 -- value pretraining.
 
 local models = require "training.models"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local ppo = require "training.ppo"
 local tables = require "evaluation.table"
 local validate = require "training.validate"

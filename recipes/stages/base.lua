@@ -5,7 +5,7 @@
 local base = require "training.base"
 local config = require "khost.config"
 local models = require "training.models"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local toy = require "training.toy"
 local validate = require "training.validate"
 

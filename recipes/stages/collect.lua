@@ -3,7 +3,7 @@
 local episode = require "agent.episode"
 local log = require "khost.log"
 local models = require "training.models"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local ppo = require "training.ppo"
 local tables = require "evaluation.table"
 

@@ -2,8 +2,8 @@
 
 local ledger = require "training.ledger"
 local page = require "report.page"
-local pipeline = require "lib.pipeline"
-local runs = require "lib.runs"
+local pipeline = require "run.pipeline"
+local runs = require "run.runs"
 
 local stage = { name = "report", summary = "the run as one page" }
 

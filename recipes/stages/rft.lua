@@ -5,7 +5,7 @@
 
 local episode = require "agent.episode"
 local models = require "training.models"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local rejection = require "training.rejection"

@@ -8,7 +8,7 @@
 
 local corpus = require "policies.corpus"
 local from_suite = require "synthesis.from_suite"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local random = require "lib.random"
 local similarity = require "synthesis.similarity"
 local tables = require "evaluation.table"

@@ -9,7 +9,7 @@
 local collect = require "recipes.stages.collect"
 local episode = require "agent.episode"
 local models = require "training.models"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local random = require "lib.random"

@@ -16,7 +16,7 @@ local prompt = require "agent.prompt"
 local random = require "lib.random"
 local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
-local template = require "lib.template"
+local template = require "run.template"
 local tools = require "agent.tools"
 local verdicts = require "judge.verdict"
 
@@ -28,7 +28,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@class (exact) Setting
 ---@field judge table            judge.client
 ---@field store khost.Store
----@field reward? table          lib.reward; without it nothing is scored
+---@field reward? table          run.reward; without it nothing is scored
 ---@field seed integer
 ---@field target "cpu"|"cuda"    whose skill and template the agent works with
 ---@field limits? table          [limits] of the configuration, for the agent's shell; the host's own when absent
@@ -51,7 +51,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field say? fun(text: string)
 
 --- The setting of a run of recipes, with what a stage adds.
----@param run table   lib.pipeline
+---@param run table   run.pipeline
 ---@param more table
 ---@return Setting
 function episode.of_run(run, more)

@@ -5,7 +5,7 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
 local paired = require "evaluation.paired"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 
 local USAGE = "usage: khost compare RUN RUN\n\nPrints the differing keys of both configurations, the last value of "
   .. "every metric, pass and faster rates\nby stage and policy, and the tasks that both evaluated, task by task."

@@ -3,7 +3,7 @@ local args = require "lib.args"
 local export = require "agent.export.init"
 local fs = require "khost.fs"
 local log = require "khost.log"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local verdicts = require "judge.verdict"
 
 local OPTIONS = {

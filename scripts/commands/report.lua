@@ -4,7 +4,7 @@ local args = require "lib.args"
 local fs = require "khost.fs"
 local log = require "khost.log"
 local page = require "report.page"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 
 local OPTIONS = {
   { name = "run", kind = "list", default = { "latest" }, help = "a folder, an id, a part of one, or latest; "

@@ -3,7 +3,7 @@
 local config = require "khost.config"
 local fs = require "khost.fs"
 local log = require "khost.log"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local store = require "khost.store"
 local terminal = require "khost.terminal"
 local transcript = require "lib.transcript"

@@ -1,4 +1,4 @@
--- What a hunt begins with: workspaces of a corpus (tests/kernels), as bodies of requests.
+-- What a hunt begins with: workspaces of a corpus (tests/data/kernels), as bodies of requests.
 
 local fs = require "khost.fs"
 local json = require "khost.json"

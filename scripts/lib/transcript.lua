@@ -2,7 +2,7 @@
 
 local diff = require "lib.diff"
 local json = require "khost.json"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local terminal = require "khost.terminal"
 local verdicts = require "judge.verdict"
 

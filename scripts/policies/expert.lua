@@ -5,7 +5,7 @@ local emit = require "policies.expert.emit"
 local faults = require "policies.expert.faults"
 local program = require "policies.expert.program"
 local repeated = require "policies.expert.repeated"
-local template = require "lib.template"
+local template = require "run.template"
 
 local expert = {}
 

@@ -1,6 +1,6 @@
 -- Which rule-based expert writes kernels for a target.
 
-local template = require "lib.template"
+local template = require "run.template"
 
 local experts = {}
 

@@ -1,4 +1,4 @@
--- All that the page of a run shows, as plain data. Figures have one owner each: tables and rates are those of lib.runs,
+-- All that the page of a run shows, as plain data. Figures have one owner each: tables and rates are those of run.runs,
 -- verdicts mean what judge.verdict says; what is asked of the store here is asked nowhere else.
 
 local alarms = require "report.alarms"
@@ -6,7 +6,7 @@ local config = require "khost.config"
 local json = require "khost.json"
 local verdicts = require "judge.verdict"
 local kernels = require "report.kernels"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local sched = require "khost.sched"
 local series = require "report.series"
 local terminal = require "khost.terminal"

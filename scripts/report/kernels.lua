@@ -3,7 +3,7 @@
 
 local diff = require "lib.diff"
 local json = require "khost.json"
-local template = require "lib.template"
+local template = require "run.template"
 
 local kernels = {}
 

@@ -16,7 +16,7 @@ local config = require "khost.config"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local parse = require "agent.parse"
-local template = require "lib.template"
+local template = require "run.template"
 
 local request = {}
 

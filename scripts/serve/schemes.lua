@@ -1,17 +1,17 @@
 -- Reward schemes by name: modules of scripts/rewards, opened when they are first asked for. They are scored by
--- lib.reward, so that a script may be edited while the service runs.
+-- run.reward, so that a script may be edited while the service runs.
 
 local config = require "khost.config"
 local fs = require "khost.fs"
 local log = require "khost.log"
-local reward = require "lib.reward"
+local reward = require "run.reward"
 
 local schemes = {}
 
 local Schemes = {}
 Schemes.__index = Schemes
 
--- What lib.reward keeps in a run's store goes to the log here: a service has no run.
+-- What run.reward keeps in a run's store goes to the log here: a service has no run.
 local LOGGED = {
   put = function(_, kind, key, value)
     log.debug("serve_" .. kind, { key = key, path = value.path })

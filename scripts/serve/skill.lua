@@ -2,7 +2,7 @@
 -- Their helper scripts ask a service instead of the host that plays an episode.
 
 local fs = require "khost.fs"
-local template = require "lib.template"
+local template = require "run.template"
 
 local skill = {}
 

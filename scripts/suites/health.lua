@@ -106,7 +106,7 @@ function health.findings(facts)
     add(name, detail or facts.failure.message)
   end
   local run, structure, compile = facts.run, facts.structure or {}, facts.compile
-  if run and run.fault then  -- what the judge would say too (sandbox/judge/python/task_inspection.py)
+  if run and run.fault then  -- what the judge would say too (sandbox/python/khost/task/task_inspection.py)
     add(run.fault, run.text)
     run = nil
   end

@@ -5,7 +5,7 @@
 --   tasks.jsonl   baselines/MACHINE.json   caches/MACHINE/HASH.b64
 --
 -- A compile cache is code of whoever made it. It is a text here and for the judge; only the jail in which the compiled
--- baseline runs opens it (sandbox/judge/python/baselines.py), and what does not fit there is compiled anew.
+-- baseline runs opens it (sandbox/python/khost/baselines/baselines.py), and what does not fit there is compiled anew.
 
 local fs = require "khost.fs"
 local hardware = require "evaluation.hardware"

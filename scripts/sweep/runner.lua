@@ -3,7 +3,7 @@
 
 local fs = require "khost.fs"
 local log = require "khost.log"
-local pipeline = require "lib.pipeline"
+local pipeline = require "run.pipeline"
 local store = require "khost.store"
 
 local runner = {}

@@ -79,7 +79,7 @@ end
 
 --- The sets of the suite that `tasks.suite` names. Raises where it cannot be read.
 ---@async
----@param run table                       lib.pipeline
+---@param run table                       run.pipeline
 ---@param wanted table<string, integer>
 ---@return table<string, table[]>
 function from_suite.sets(run, wanted)

@@ -10,7 +10,7 @@ local rates = require "evaluation.metrics"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
-local template = require "lib.template"
+local template = require "run.template"
 local tiny = require "chat.tiny"
 local trainer = require "khost.trainer"
 

@@ -104,7 +104,7 @@ end
 
 --- Plays the dialogues of a run; those that the store has are not played again.
 ---@async
----@param run table     lib.pipeline
+---@param run table     run.pipeline
 ---@param c table       [dialogues] of the preset
 ---@param format table  of tool calls
 ---@param count? fun(text: string): integer   tokens of a text

@@ -2,7 +2,7 @@
 -- device. Drawing, updates and judging go on at the same time, so the parts are not parts of the whole; "nothing" is
 -- what is left of the wall time after drawing and updates: verdicts that somebody waited for, opening models, files.
 
-local runs = require "lib.runs"
+local runs = require "run.runs"
 
 local ledger = {}
 

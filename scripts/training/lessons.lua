@@ -10,7 +10,7 @@ local experts = require "policies.experts"
 local operators = require "synthesis.operators"
 local random = require "lib.random"
 local sched = require "khost.sched"
-local template = require "lib.template"
+local template = require "run.template"
 local verdicts = require "judge.verdict"
 
 local lessons = {}

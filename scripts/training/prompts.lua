@@ -60,7 +60,7 @@ local function examples_of(run, tasks)
 end
 
 --- The chat format of a run for a model that speaks ChatML and answers with files.
----@param run table   lib.pipeline; its tasks must be composed
+---@param run table   run.pipeline; its tasks must be composed
 ---@return table format   chat.files
 function prompts.format(run)
   local c, target = run.config.prompt or prompts.DEFAULTS, run.config.machine.target

@@ -217,7 +217,7 @@ TEST_CASE("bad input, judged: kernels that do not compile, crash, hang, flood, f
   for (const char* name : names) {
     CAPTURE(name);
     World world;
-    const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/crash" / name;
+    const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cpu/crash" / name;
     const Json expected = Json::parse(read_file(folder / "expected.json"));
     const Json verdict = evaluate(world, (folder / "model.py").string(), folder.string());
     CHECK(verdict.value("status", "") == expected.value("status", "?"));

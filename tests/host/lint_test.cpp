@@ -158,9 +158,9 @@ TEST_CASE("lint: hostile fixtures are left out, and a file that is not there is 
   if (!checkout.has_git()) {
     return skip("no git");
   }
-  checkout.write("tests/kernels/cheat/a.cpp", "int   a;\n");
+  checkout.write("tests/data/kernels/cpu/cheat/a.cpp", "int   a;\n");
   std::string text;
-  CHECK(checkout.lint({"--only", "clang-format", "tests/kernels/cheat/a.cpp"}, text) == 0);
+  CHECK(checkout.lint({"--only", "clang-format", "tests/data/kernels/cpu/cheat/a.cpp"}, text) == 0);
   CHECK(checkout.lint({"host/b.cpp"}, text) == 2);
   CHECK_MESSAGE(text.find("host/b.cpp: no such file") != std::string::npos, text);
   CHECK(checkout.lint({"--only", "lint"}, text) == 2);

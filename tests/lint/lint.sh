@@ -20,7 +20,7 @@ usage: ./khost lint [--all] [--tidy] [--fix] [--since COMMIT] [--only LINTER] [-
 
 Checks C++ and CUDA with clang-format and clang-tidy, JavaScript with clang-format, Lua with luacheck, Python with
 ruff, shell scripts with shellcheck. Each finding names file and line. What is missing is installed first.
-tests/kernels is left out: its files are hostile fixtures.
+tests/data/kernels is left out: its files are hostile fixtures.
 
 Which files:
   FILES            these
@@ -133,7 +133,7 @@ choose_files() {
       [ -z "$lint_tidy" ] || tidy_list=$list
     fi
   fi
-  mapfile -t lint_chosen < <(grep -v '^tests/kernels/' <<<"$list" | while read -r file; do
+  mapfile -t lint_chosen < <(grep -v '^tests/data/kernels/' <<<"$list" | while read -r file; do
     [ ! -f "$file" ] || echo "$file"
   done)
 }

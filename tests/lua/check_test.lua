@@ -1,4 +1,4 @@
--- `suite check` on tasks with planted flaws (tests/tasks): each is found by measurement and costs only itself.
+-- `suite check` on tasks with planted flaws (tests/data/tasks/planted): each is found by measurement and costs only itself.
 local checking = require "suites.checking"
 local fs = require "khost.fs"
 local harness = require "tests.lua.harness"
@@ -110,7 +110,7 @@ end
 
 return {
   every_planted_flaw_is_found_and_costs_only_itself = function()
-    local tasks = assert(load.suite(fs.root() .. "/tests/tasks"))
+    local tasks = assert(load.suite(fs.root() .. "/tests/data/tasks/planted"))
     local folder, process = temporary "planted", assert(judge.open(nil, { jobs = OPTIONS.jobs }))
     local results = checking.run(process, tasks, OPTIONS, folder)
     process:close()
@@ -133,7 +133,7 @@ return {
   end,
 
   flaws_planted_by_others_are_found_and_sound_tasks_are_left_alone = function()
-    local place = fs.root() .. "/tests/flawed_by_others"
+    local place = fs.root() .. "/tests/data/tasks/independent"
     local expected = json.decode(assert(fs.read(place .. "/expected.json")))
     local process = assert(judge.open(nil, { jobs = OPTIONS.jobs }))
     local results = checking.run(process, assert(load.suite(place)), OPTIONS)
@@ -200,7 +200,7 @@ return {
     local path = (fs.env("TMPDIR") or "/tmp") .. "/khost-check-turns.py"
     assert(fs.write(path, TURNS))
     local done = assert(machine.run({ fs.env("KHOST_PYTHON") or "python3", "-I", path,
-      fs.root() .. "/sandbox/judge/python" }, { timeout_s = 60 }))
+      fs.root() .. "/sandbox/python/khost" }, { timeout_s = 60 }))
     harness.expect((done.output:gsub("%s+$", "")), "begin | end time timed time timed new")
   end,
 

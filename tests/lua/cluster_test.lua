@@ -1,5 +1,5 @@
 -- The client of episodes and the adapters of recipes/cluster, without any engine's package: a Python process plays
--- against a service here. The engines' own classes: tests/long/cluster.sh.
+-- against a service here. The engines' own classes: tests/manual/long/cluster.sh.
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"

@@ -1,4 +1,4 @@
--- A small number of what tests/long/episodes.lua does with 256 episodes.
+-- A small number of what tests/manual/long/episodes.lua does with 256 episodes.
 local episodes = require "tests.long.episodes"
 local t = require "tests.lua.harness"
 

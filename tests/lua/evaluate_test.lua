@@ -4,8 +4,8 @@ local fs = require "khost.fs"
 local t = require "tests.lua.harness"
 
 local ROOT = "/tmp/khost-evaluate-spec"
-local GOOD = fs.root() .. "/tests/kernels/good/row_softmax"
-local WRONG = fs.root() .. "/tests/kernels/wrong/off_by_one"
+local GOOD = fs.root() .. "/tests/data/kernels/cpu/good/row_softmax"
+local WRONG = fs.root() .. "/tests/data/kernels/cpu/wrong/off_by_one"
 
 local spec = {}
 

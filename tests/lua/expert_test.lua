@@ -5,7 +5,7 @@ local expert = require "policies.expert"
 local expr = require "policies.expert.expr"
 local random = require "lib.random"
 local t = require "tests.lua.harness"
-local template = require "lib.template"
+local template = require "run.template"
 
 local function graph(nodes, more)
   local inputs = { { name = "x", kind = "input", size = { 4, 8 }, dtype = "float32" } }

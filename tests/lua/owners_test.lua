@@ -21,7 +21,7 @@ local OWNERS = {
     patterns = { "math%.exp%([^\n]*/" } },
   { concept = "says which chat format a model speaks", owner = "scripts/chat/formats.lua",
     folders = { "scripts", "recipes" }, patterns = { 'special%s*%(?"<|task|>"' } },
-  { concept = "says which skill a target has", owner = "scripts/lib/template.lua", folders = { "scripts", "recipes" },
+  { concept = "says which skill a target has", owner = "scripts/run/template.lua", folders = { "scripts", "recipes" },
     patterns = { 'cuda%s*=%s*"cuda%-kernel"', '"cuda%-kernel"%s*or' } },
 }
 
@@ -37,7 +37,7 @@ local function files(folder, into)
   for _, name in ipairs(assert(fs.list(fs.root() .. "/" .. folder))) do
     local path = folder .. "/" .. name:gsub("/$", "")
     if name:sub(-1) == "/" then
-      if path ~= "scripts/meta" and path ~= "tests/kernels" then files(path, into) end
+      if path ~= "scripts/meta" and path ~= "tests/data/kernels" then files(path, into) end
     elseif name:match("%.lua$") and path ~= "tests/lua/owners_test.lua" then
       into[#into + 1] = path
     end

@@ -1,11 +1,11 @@
--- lib.reward, judge.client, training.validate, training.ppo and lib.plan: the parts of a run.
+-- run.reward, judge.client, training.validate, training.ppo and run.plan: the parts of a run.
 local config = require "khost.config"
 local fs = require "khost.fs"
 local client = require "judge.client"
-local plan = require "lib.plan"
+local plan = require "run.plan"
 local ppo = require "training.ppo"
 local sampler = require "curriculum.sampler"
-local reward = require "lib.reward"
+local reward = require "run.reward"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
 local update = require "training.update"

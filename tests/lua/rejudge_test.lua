@@ -8,7 +8,7 @@ local t = require "tests.lua.harness"
 local workspace = require "suites.workspace"
 
 local ROOT = ("%s/khost-rejudge-test"):format(fs.env "TMPDIR" or "/tmp")
-local GOOD = fs.root() .. "/tests/kernels/good/multi_kernel"
+local GOOD = fs.root() .. "/tests/data/kernels/cpu/good/multi_kernel"
 
 local function write(path, text)
   path = ROOT .. "/" .. path

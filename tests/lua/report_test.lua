@@ -1,4 +1,4 @@
--- The page of a run that was stored for this test, as far as it can be told without a browser: tests/long/report_page.py
+-- The page of a run that was stored for this test, as far as it can be told without a browser: tests/manual/long/report_page.py
 -- opens it in one.
 local alarms = require "report.alarms"
 local collect = require "report.collect"
@@ -11,7 +11,7 @@ local made = require("tests.long.report_store").made
 local markup = require "lib.markup"
 local page = require "report.page"
 local report = require "commands.report"
-local runs = require "lib.runs"
+local runs = require "run.runs"
 local series = require "report.series"
 local show = require "commands.show"
 local store = require "khost.store"

@@ -7,7 +7,7 @@ local t = require "tests.lua.harness"
 -- Files that are given a whole section as a table and read its keys there.
 local GIVEN = { base = { "scripts/training/base.lua", "recipes/stages/base.lua" },
   ppo = { "scripts/training/ppo.lua", "scripts/training/update.lua" },
-  plan = { "scripts/lib/plan.lua" }, tasks = { "scripts/synthesis/compose.lua" },
+  plan = { "scripts/run/plan.lua" }, tasks = { "scripts/synthesis/compose.lua" },
   limits = { "scripts/agent/episode.lua" }, dialogues = { "scripts/training/dialogues.lua" } }
 local FOLDERS = { "scripts", "recipes" }
 

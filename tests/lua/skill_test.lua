@@ -27,7 +27,7 @@ end
 
 function spec.imports_that_the_skills_name_are_those_that_the_recorder_takes()
   local allowed = {}
-  for name in read("sandbox/subject/recorder_guard.py"):match("ALLOWED_IMPORTS = (%b{})"):gmatch('"([^"]+)"') do
+  for name in read("sandbox/python/khost/candidate/recorder_guard.py"):match("ALLOWED_IMPORTS = (%b{})"):gmatch('"([^"]+)"') do
     allowed[name] = true
   end
   for _, name in ipairs(SKILLS) do
@@ -42,14 +42,14 @@ function spec.imports_that_the_skills_name_are_those_that_the_recorder_takes()
 end
 
 function spec.the_default_workspace_is_as_large_as_the_skills_say()
-  local shift = read("sandbox/subject/recorder.py"):match("DEFAULT_WORKSPACE_BYTES = (%d+) << 20")
+  local shift = read("sandbox/python/khost/candidate/recorder.py"):match("DEFAULT_WORKSPACE_BYTES = (%d+) << 20")
   for _, name in ipairs(SKILLS) do
     t.expect(skill(name):match("default%s+(%d+) MiB"), shift)
   end
 end
 
 function spec.compile_scripts_use_the_flags_of_the_judge()
-  local source = read("sandbox/abi/build.cpp")
+  local source = read("sandbox/build/build.cpp")
   local cuda, cpp = source:match('if %(request.target == "cuda"%) {%s*add%((%b{})%).-else {%s*add%((%b{})%)')
   for target, list in pairs { ["cuda-kernel"] = cuda, ["cpp-kernel"] = cpp } do
     local script = read(("skills/%s/template/utils/compile.sh"):format(target))
@@ -77,7 +77,7 @@ function spec.every_script_that_a_skill_names_is_in_its_template_and_the_other_w
 end
 
 function spec.the_margin_of_the_skills_is_the_judges()
-  local share = tonumber(read("sandbox/judge/statistics.h"):match("kFaster = ([%d.]+);"))
+  local share = tonumber(read("sandbox/judge/evaluation/statistics.h"):match("kFaster = ([%d.]+);"))
   local text = ("%d %%"):format(share * 100 + 0.5)
   for _, name in ipairs(SKILLS) do has(skill(name), text, name) end
   has(read("scripts/agent/prompt.lua"), "at least " .. text, "the task's prompt")

@@ -37,7 +37,7 @@ local function checkout()
 end
 
 local function multi_kernel()
-  local root, files = fs.root() .. "/tests/kernels/good/multi_kernel", {}
+  local root, files = fs.root() .. "/tests/data/kernels/cpu/good/multi_kernel", {}
   for _, path in ipairs { "model.py", "model_new.py", "kernels/linear_relu.cpp", "kernels/rows.cpp" } do
     files[path] = assert(fs.read(root .. "/" .. path))
   end
@@ -113,7 +113,7 @@ return {
   end,
 
   a_single_file_of_somebody_else_s_goes_into_a_workspace_and_back = function()
-    local text = assert(fs.read(fs.root() .. "/tests/kernels/cuda/python/good/inline/model_new.py"))
+    local text = assert(fs.read(fs.root() .. "/tests/data/kernels/python/good/inline/model_new.py"))
     local files = workspace.unfold(text, workspace.template("cuda-kernel"))
     harness.expect({ files["model_new.py"], files["model.py"] }, { text })
     harness.expect(workspace.fold(files), text)

@@ -8,7 +8,7 @@ local json = require "khost.json"
 local prompt = require "agent.prompt"
 local sandbox = require "khost.sandbox"
 local t = require "tests.lua.harness"
-local template = require "lib.template"
+local template = require "run.template"
 local tools = require "agent.tools"
 local trainer = require "khost.trainer"
 

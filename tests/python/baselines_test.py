@@ -1,4 +1,4 @@
-"""Checks of baselines on a GPU (sandbox/judge/python) that need none, with a Python that has torch and Triton:
+"""Checks of baselines on a GPU (sandbox/python/khost) that need none, with a Python that has torch and Triton:
 `python tests/python/baselines_test.py`."""
 
 import importlib.util
@@ -8,14 +8,14 @@ import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path.insert(0, os.path.join(ROOT, "sandbox/judge/python"))
+sys.path.insert(0, os.path.join(ROOT, "sandbox/python/khost"))
 import torch  # noqa: E402
 from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402
 
-from baselines import use_threads  # noqa: E402
-from baselines_cuda import Measures, cudnn_unmeasured, unmeasured  # noqa: E402
-from out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
+from khost.baselines.baselines import use_threads  # noqa: E402
+from khost.baselines.baselines_cuda import Measures, cudnn_unmeasured, unmeasured  # noqa: E402
+from khost.process.out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
 
 
 @unittest.skipUnless(importlib.util.find_spec("triton"), "needs Triton")

@@ -6,13 +6,13 @@ import os
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path.insert(0, os.path.join(ROOT, "sandbox/judge/python"))
+sys.path.insert(0, os.path.join(ROOT, "sandbox/python/khost"))
 import torch  # noqa: E402
 
-from calibration import Calibration  # noqa: E402
-from histogram import Octaves  # noqa: E402
-from rule import allowed  # noqa: E402
-from task_file import Task  # noqa: E402
+from khost.values.calibration import Calibration  # noqa: E402
+from khost.values.histogram import Octaves  # noqa: E402
+from khost.values.rule import allowed  # noqa: E402
+from khost.task.task_file import Task  # noqa: E402
 
 torch.set_num_threads(1)
 

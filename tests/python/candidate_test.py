@@ -11,17 +11,17 @@ import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
+sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/python/khost")]
 import torch  # noqa: E402
 import torch._subclasses.fake_tensor  # noqa: E402  so that not every child imports it
 
-import candidate  # noqa: E402
-import candidate_record  # noqa: E402
-from candidate_policy import Refused, Watch  # noqa: E402
-from candidate_turns import Placed, adopt  # noqa: E402
+from khost.candidate import candidate  # noqa: E402
+from khost.candidate import candidate_record  # noqa: E402
+from khost.candidate.candidate_policy import Refused, Watch  # noqa: E402
+from khost.candidate.candidate_turns import Placed, adopt  # noqa: E402
 
 LIBRARY = None
-FIXTURES = os.path.join(ROOT, "tests/kernels/cuda/python")
+FIXTURES = os.path.join(ROOT, "tests/data/kernels/python")
 NEW = "\nimport torch.nn as nn\nclass ModelNew(nn.Module):\n    pass\n"
 
 

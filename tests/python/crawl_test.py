@@ -1,16 +1,16 @@
-"""Checks of sandbox/judge/python/crawl*.py: `python tests/python/crawl_test.py`, with a Python that has torch."""
+"""Checks of sandbox/python/khost/crawl*.py: `python tests/python/crawl_test.py`, with a Python that has torch."""
 
 import os
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/judge/python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/python/khost"))
 import torch
 import torch.nn as nn
 
-import crawl
-import crawl_transformers
+from khost.crawl import crawl
+from khost.crawl import crawl_transformers
 
 CONFIGURATION = """
 class ToyConfig:

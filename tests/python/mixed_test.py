@@ -1,5 +1,5 @@
 """Checks of the rule set `mixed` without a GPU, with a Python that has torch: what is put in the place of a candidate's own
-functions (sandbox/subject/candidate_mixed.py) and launches (mixed_audit.py). `python tests/python/mixed_test.py`."""
+functions (sandbox/python/khost/candidate/candidate_mixed.py) and launches (mixed_audit.py). `python tests/python/mixed_test.py`."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
+sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/python/khost")]
 import torch  # noqa: E402
 
-from candidate_mixed import Rules  # noqa: E402
-from candidate_policy import Refused  # noqa: E402
-from mixed_audit import Written, elements  # noqa: E402
+from khost.candidate.candidate_mixed import Rules  # noqa: E402
+from khost.candidate.candidate_policy import Refused  # noqa: E402
+from khost.candidate.mixed_audit import Written, elements  # noqa: E402
 
 
 def extension(**functions):

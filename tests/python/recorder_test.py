@@ -1,11 +1,11 @@
-"""Checks of sandbox/subject/recorder.py: `python tests/python/recorder_test.py`, with a Python that has torch."""
+"""Checks of sandbox/python/khost/candidate/recorder.py: `python tests/python/recorder_test.py`, with a Python that has torch."""
 
 import os
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sandbox/subject"))
-import recorder
+from khost.candidate import recorder
 
 MODEL = """
 import torch

@@ -8,15 +8,15 @@ import textwrap
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/judge/python")]
+sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/python/khost")]
 import torch  # noqa: E402
 
-import check  # noqa: E402
-import check_structure  # noqa: E402
-import zygote  # noqa: E402
-from manifest import Layout, over_region  # noqa: E402
-from task_file import Task, TaskFault, state_of  # noqa: E402
-from task_inspection import inspect_task  # noqa: E402
+from khost.check import check  # noqa: E402
+from khost.check import check_structure  # noqa: E402
+from khost.process import zygote  # noqa: E402
+from khost.task.manifest import Layout, over_region  # noqa: E402
+from khost.task.task_file import Task, TaskFault, state_of  # noqa: E402
+from khost.task.task_inspection import inspect_task  # noqa: E402
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 INPUT = "def get_inputs():\n    return [torch.randn(16, 8)]\n"

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
 from calibrated_task import Calibrated, refused
-from oracle import run_in_double
+from khost.values.oracle import run_in_double
 
 X = "torch.randn(128, 512)"
 HUNDREDTHS = "torch.randint(0, 101, (256, 256)) / 100.0"

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from calibrated_task import Calibrated
-from sums import sequential_sum
+from khost.values.sums import sequential_sum
 
 X = "torch.randn(128, 512)"
 

@@ -1,4 +1,4 @@
-"""Checks of the calibrated tolerance, of planting and of the bank of answers (sandbox/judge/python), with a Python that has
+"""Checks of the calibrated tolerance, of planting and of the bank of answers (sandbox/python/khost), with a Python that has
 torch: `python tests/python/tolerance_test.py`. Each case is one that a bound over the whole output, or outliers in every
 set, decides wrongly."""
 
@@ -10,13 +10,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
 from calibrated_task import Calibrated, refused, task
-from manifest import leaves
-from oracle import Scattered, run, run_in_double
-from planting import add_outliers, plant
-from reference import Session
-from sums import Sums
-from task_file import TaskFault
-from tolerance import FloatMeasure
+from khost.task.manifest import leaves
+from khost.values.oracle import Scattered, run, run_in_double
+from khost.values.planting import add_outliers, plant
+from khost.task.reference import Session
+from khost.values.sums import Sums
+from khost.task.task_file import TaskFault
+from khost.values.tolerance import FloatMeasure
 
 X = "torch.randn(128, 512)"
 

@@ -1,5 +1,5 @@
 // What the tests of the direct ABI share: a cache folder that lasts for the test program, and the kernels of
-// tests/kernels.
+// tests/data/kernels.
 #pragma once
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "sandbox/abi/build.h"
+#include "sandbox/build/build.h"
 
 namespace khost::sandbox::test {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "sandbox/judge/subject.h"
+#include "sandbox/judge/cpu/subject.h"
 #include "tests/sandbox/zygote_fixture.h"
 
 namespace khost::judge {

@@ -1,4 +1,4 @@
-#include "sandbox/abi/build.h"
+#include "sandbox/build/build.h"
 
 #include <doctest/doctest.h>
 
@@ -164,7 +164,7 @@ KHOST_EXPORT(scale)
 
 TEST_CASE("every good, wrong and crashing candidate builds, and only the announced ones do not") {
   for (const char* group : {"good", "wrong", "crash"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / "tests/kernels" / group)) {
+    for (const auto& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels" / group)) {
       const std::string expected = read_text(entry.path() / "expected.json");
       const auto built = build({.files = candidate_files(entry.path()), .cache_dir = shared_cache()});
       const bool refused = expected.find("\"stage\": \"build\"") != std::string::npos;

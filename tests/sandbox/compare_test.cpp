@@ -1,4 +1,4 @@
-#include "sandbox/judge/compare.h"
+#include "sandbox/judge/values/compare.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <iterator>
 #include <limits>
 
-#include "sandbox/judge/elements.h"
+#include "sandbox/judge/values/elements.h"
 
 namespace khost::judge {
 namespace {

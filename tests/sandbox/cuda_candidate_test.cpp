@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 
 #include "host/base/json.h"
-#include "sandbox/abi/extension.h"
-#include "sandbox/abi/extension_rules.h"
+#include "sandbox/build/extension.h"
+#include "sandbox/build/extension_rules.h"
 #include "sandbox/jail/jail.h"
 #include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kPython = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/python";
+const fs::path kPython = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/python";
 
 bool torch_ready() {
   const bool ready = getenv("KHOST_PYTHON") != nullptr;

@@ -11,8 +11,8 @@
 #include "sandbox/abi/derive.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/views.h"
-#include "sandbox/judge/elements.h"
-#include "sandbox/judge/service.h"
+#include "sandbox/judge/values/elements.h"
+#include "sandbox/judge/service/service.h"
 #include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
 #include "tests/sandbox/expected.h"
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kCuda = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda";
+const fs::path kCuda = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cuda";
 
 Result<Built> build_folder(const fs::path& folder) {
   return build({.files = candidate_files(folder), .target = "cuda", .cache_dir = shared_cache()});

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
-#include "sandbox/abi/extension.h"
+#include "sandbox/build/extension.h"
 #include "sandbox/judge/cuda/device.h"
-#include "sandbox/judge/service.h"
+#include "sandbox/judge/service/service.h"
 #include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
 #include "tests/sandbox/expected.h"
@@ -35,7 +35,7 @@ Json recorded(const fs::path& file, const fs::path& answer) {
       "import json, sys; sys.path[:0] = sys.argv[1:3]; from candidate_record import record; "
       "json.dump(record({'source': open(sys.argv[3]).read(), 'init': None}), open(sys.argv[4], 'w'))";
   const std::string command = std::string(getenv("KHOST_PYTHON")) + " -c \"" + program + "\" " + folder +
-                              "/sandbox/subject " + folder + "/sandbox/judge/python " + file.string() + " " +
+                              "/sandbox/subject " + folder + "/sandbox/python/khost " + file.string() + " " +
                               answer.string();
   REQUIRE(std::system(command.c_str()) == 0);
   return Json::parse(read_text(answer));
@@ -71,7 +71,8 @@ TEST_CASE("a build that failed behind an except comes back in the compiler's wor
     return;
   }
   const CacheFolder folder;
-  const fs::path file = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/mixed/hides_its_failed_build/model_new.py";
+  const fs::path file =
+      fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cuda/mixed/hides_its_failed_build/model_new.py";
   const Json answer = recorded(file, fs::path(folder.path) / "recorded.json");
   CAPTURE(answer.dump());
   REQUIRE(answer.contains("extensions"));

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sandbox/judge/service.h"
+#include "sandbox/judge/service/service.h"
 #include "sandbox/subject/cuda_driver.h"
 #include "tests/lua_cases.h"
 #include "tests/sandbox/abi_fixture.h"
@@ -22,7 +22,7 @@ TEST_CASE("a profile on a GPU names the candidate's kernel, its shape, and what 
   }
   const CacheFolder cache;
   judge::Service service({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, cache.path + "/lease", 0, Limits{});
-  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/good/plain";
+  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cuda/good/plain";
   Result<Json> answer = service.handle({{"kind", "profile"},
                                         {"target", "cuda"},
                                         {"against", "eager"},
@@ -61,7 +61,7 @@ TEST_CASE("no verdict on a GPU carries a profile") {
   }
   const CacheFolder cache;
   judge::Service service({getenv("KHOST_PYTHON"), KHOST_SOURCE_DIR}, cache.path + "/lease", 0, Limits{});
-  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/cuda/good/plain";
+  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cuda/good/plain";
   Result<Json> verdict = service.handle({{"kind", "evaluate"},
                                          {"target", "cuda"},
                                          {"measure", false},

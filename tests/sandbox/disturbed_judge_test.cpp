@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "sandbox/judge/clock.h"
+#include "sandbox/judge/cpu/clock.h"
 #include "tests/sandbox/judge_fixture.h"
 
 namespace khost::sandbox {

@@ -1,4 +1,4 @@
-// What is written beside the candidates of tests/kernels: the verdict that each must get.
+// What is written beside the candidates of tests/data/kernels: the verdict that each must get.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ inline bool meets(const Json& wanted, const Json& got) {
   return wanted.is_array() ? std::find(wanted.begin(), wanted.end(), got) != wanted.end() : wanted == got;
 }
 
-// The candidates of tests/kernels below `root`, a checkout. Names are paths there, "good/row_softmax".
+// The candidates of tests/data/kernels below `root`, a checkout. Names are paths there, "good/row_softmax".
 class Expectations {
  public:
   explicit Expectations(const std::filesystem::path& root)
-      : folder_(root / "tests/kernels"), open_(Json::parse(read_text(folder_ / "open.json"))) {}
+      : folder_(root / "tests/data/kernels"), open_(Json::parse(read_text(folder_ / "open.json"))) {}
 
   std::filesystem::path folder(const std::string& name) const { return folder_ / name; }
 

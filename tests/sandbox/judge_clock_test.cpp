@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "sandbox/judge/clock.h"
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/cpu/clock.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 namespace khost::judge {
 namespace {

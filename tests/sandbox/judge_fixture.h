@@ -1,5 +1,5 @@
 // One khost-judge for all cases of a test program, with a cache and a lease of its own, and the fixtures of
-// tests/kernels.
+// tests/data/kernels.
 #pragma once
 
 #include <fcntl.h>
@@ -133,7 +133,7 @@ class JudgeProcess {
 
 // {"task", "files"} of a fixture, for example "good/row_softmax".
 inline Json fixture(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(JudgeProcess::root()) / "tests/kernels" / name;
+  const std::filesystem::path folder = std::filesystem::path(JudgeProcess::root()) / "tests/data/kernels" / name;
   Json files = Json::object();
   for (const auto& [path, text] : candidate_files(folder)) {
     if (path.rfind("kernels/", 0) == 0 || path == "model_new.py") {

@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "sandbox/jail/jail.h"
-#include "sandbox/judge/region.h"
-#include "sandbox/judge/session.h"
+#include "sandbox/judge/task/region.h"
+#include "sandbox/judge/task/session.h"
 #include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;

@@ -1,4 +1,4 @@
-// The judge as a process: every candidate of tests/kernels gets the verdict that is written beside it.
+// The judge as a process: every candidate of tests/data/kernels gets the verdict that is written beside it.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/judge/subject.h"
+#include "sandbox/judge/cpu/subject.h"
 #include "tests/sandbox/expected.h"
 #include "tests/sandbox/judge_fixture.h"
 

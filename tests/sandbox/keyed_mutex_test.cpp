@@ -1,4 +1,4 @@
-#include "sandbox/judge/keyed_mutex.h"
+#include "sandbox/judge/service/keyed_mutex.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// The rule set `mixed`: every candidate of tests/kernels/mixed gets the verdict that is written beside it, and under
+// The rule set `mixed`: every candidate of tests/data/kernels/cpu/mixed gets the verdict that is written beside it, and under
 // `own` the one under "own".
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "sandbox/judge/pool.h"
+#include "sandbox/judge/service/pool.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Silence while something is timed.
-#include "sandbox/quiet.h"
+#include "sandbox/jail/quiet.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>

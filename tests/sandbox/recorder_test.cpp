@@ -79,7 +79,7 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
     MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
     return;
   }
-  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/kernels/good/multi_kernel";
+  const fs::path folder = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels/cpu/good/multi_kernel";
   const auto files = candidate_files(folder);
   const auto built = build({.files = files, .cache_dir = shared_cache()});
   REQUIRE_MESSAGE(built, built.failure().message);

@@ -1,5 +1,5 @@
 // Tasks opened by a real reference: which sets they get, what their bounds are, and which cannot be judged.
-#include "sandbox/judge/session.h"
+#include "sandbox/judge/task/session.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "sandbox/judge/compare.h"
+#include "sandbox/judge/values/compare.h"
 #include "tests/sandbox/zygote_fixture.h"
 
 namespace khost::judge {

@@ -1,5 +1,5 @@
 // Which sets a verdict uses, in which order, and what the reference says about their bounds.
-#include "sandbox/judge/sets.h"
+#include "sandbox/judge/task/sets.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "sandbox/judge/calibrated.h"
+#include "sandbox/judge/values/calibrated.h"
 
 namespace khost::judge {
 namespace {

@@ -1,4 +1,4 @@
-#include "sandbox/shell.h"
+#include "sandbox/workspace/shell.h"
 
 #include <doctest/doctest.h>
 

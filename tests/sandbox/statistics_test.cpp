@@ -1,4 +1,4 @@
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include "host/base/json.h"
 #include "sandbox/abi/derive.h"
 #include "sandbox/jail/jail.h"
-#include "sandbox/judge/subject.h"
+#include "sandbox/judge/cpu/subject.h"
 #include "sandbox/subject/turn.h"
 #include "tests/sandbox/abi_fixture.h"
 
@@ -142,7 +142,7 @@ Subject subject_of(const fs::path& folder) {
                  built.value().path);
 }
 
-const fs::path kKernels = fs::path(KHOST_SOURCE_DIR) / "tests/kernels";
+const fs::path kKernels = fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels";
 
 }  // namespace
 

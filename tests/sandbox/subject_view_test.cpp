@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sandbox/jail/libraries.h"
-#include "sandbox/judge/subject.h"
+#include "sandbox/judge/cpu/subject.h"
 #include "tests/sandbox/judge_fixture.h"
 
 namespace khost::sandbox {

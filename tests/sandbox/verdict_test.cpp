@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sandbox/judge/evaluation/blame.h"
-#include "sandbox/judge/request.h"
+#include "sandbox/judge/service/request.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 using namespace khost;

@@ -1,4 +1,4 @@
-#include "sandbox/workspace.h"
+#include "sandbox/workspace/workspace.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "sandbox/jail/jail.h"
-#include "sandbox/workspace_home.h"
+#include "sandbox/workspace/workspace_home.h"
 #include "tests/host/child.h"
 
 using namespace khost;

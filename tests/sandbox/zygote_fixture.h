@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "sandbox/judge/zygote.h"
+#include "sandbox/judge/task/zygote.h"
 #include "tests/lua_cases.h"
 
 namespace khost::tests {

@@ -26,7 +26,7 @@ class OtherRoot {
     REQUIRE(mkdtemp(name.data()) != nullptr);
     root_ = name;
     fs::permissions(root_, fs::perms(0755));
-    for (const char* folder : {"sandbox/judge/python", "sandbox/subject"}) {
+    for (const char* folder : {"sandbox/python/khost", "sandbox/subject"}) {
       fs::create_directories(root_ / folder);
       for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / folder)) {
         if (entry.path().extension() == ".py") {
@@ -87,19 +87,19 @@ TEST_CASE("a Python of the judge that does not come up says why within seconds")
     const char *file, *text, *other, *says;
   };
   for (const Fault& fault :
-       {Fault{"sandbox/judge/python/zygote.py", "import torch  #", "raise RuntimeError('no torch today')  #",
+       {Fault{"sandbox/python/khost/process/zygote.py", "import torch  #", "raise RuntimeError('no torch today')  #",
               "no torch today"},
-        Fault{"sandbox/subject/recorder.py", "def warm_up():", "def warm_up():\n    raise OSError('cannot warm up')\n",
-              "cannot warm up"},
-        Fault{"sandbox/judge/python/confinement.py", "check_confined(self.library.khost_confine())",
+        Fault{"sandbox/python/khost/candidate/recorder.py",
+              "def warm_up():", "def warm_up():\n    raise OSError('cannot warm up')\n", "cannot warm up"},
+        Fault{"sandbox/python/khost/process/confinement.py", "check_confined(self.library.khost_confine())",
               "check_confined(38)", "cannot be confined: Function not implemented"},
-        Fault{"sandbox/subject/recorder.py", "    recorder = Recorder(request",
+        Fault{"sandbox/python/khost/candidate/recorder.py", "    recorder = Recorder(request",
               "    import time; time.sleep(1000)\n    recorder = Recorder(request",
               "a child on trial did not record in 1 s"}}) {
     CAPTURE(fault.says);
     OtherRoot root;
     root.replace(fault.file, fault.text, fault.other);
-    root.replace("sandbox/judge/python/confinement.py", "TRIAL_S = 20", "TRIAL_S = 1");
+    root.replace("sandbox/python/khost/process/confinement.py", "TRIAL_S = 20", "TRIAL_S = 1");
     const auto begin = std::chrono::steady_clock::now();
     const Result<std::unique_ptr<judge::Zygote>> zygote = root.start();
     REQUIRE_FALSE(zygote);
@@ -126,7 +126,7 @@ def warm_up():
   {
     INFO("a thread that nobody misses");
     OtherRoot root;
-    root.replace("sandbox/subject/recorder.py", "def warm_up():", start);
+    root.replace("sandbox/python/khost/candidate/recorder.py", "def warm_up():", start);
     Result<std::unique_ptr<judge::Zygote>> zygote = root.start();
     REQUIRE_MESSAGE(zygote, zygote.failure().message);
     CHECK(recorded(**zygote).find("\"value\":3") != std::string::npos);
@@ -134,10 +134,10 @@ def warm_up():
   {
     INFO("a thread that holds what recording needs");
     OtherRoot root;
-    root.replace("sandbox/subject/recorder.py", "def warm_up():", start);
-    root.replace("sandbox/subject/recorder.py", "    recorder = Recorder(request",
+    root.replace("sandbox/python/khost/candidate/recorder.py", "def warm_up():", start);
+    root.replace("sandbox/python/khost/candidate/recorder.py", "    recorder = Recorder(request",
                  "    HELD.acquire()\n    recorder = Recorder(request");
-    root.replace("sandbox/judge/python/confinement.py", "TRIAL_S = 20", "TRIAL_S = 10");
+    root.replace("sandbox/python/khost/process/confinement.py", "TRIAL_S = 20", "TRIAL_S = 10");
     Result<std::unique_ptr<judge::Zygote>> zygote = root.start();
     REQUIRE_MESSAGE(zygote, zygote.failure().message);
     CHECK(recorded(**zygote).find("\"value\":3") != std::string::npos);

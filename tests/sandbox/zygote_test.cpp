@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "sandbox/jail/tree.h"
-#include "sandbox/quiet.h"
+#include "sandbox/jail/quiet.h"
 #include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;

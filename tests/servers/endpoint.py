@@ -27,7 +27,7 @@ KERNEL = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 
 def kernel_turn(answers):
-    """A whole episode for tests/kernels/good/broadcast_bias: the kernel with a constant, what the workspace says, the end."""
+    """A whole episode for tests/data/kernels/cpu/good/broadcast_bias: the kernel with a constant, what the workspace says, the end."""
     if answers == 0:
         with open(KERNEL) as file:
             text = "constexpr int kUnused = 1;\n" + file.read()

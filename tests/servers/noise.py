@@ -1,4 +1,4 @@
-"""A server for tests/fuzz/http.lua that answers each connection with broken HTTP: the answer is made from the number in
+"""A server for tests/manual/fuzz/http.lua that answers each connection with broken HTTP: the answer is made from the number in
 the path, so that it can be asked for again. /endless is answered with a header that never ends. Usage: noise.py FILE;
 the port that is served is written to FILE."""
 

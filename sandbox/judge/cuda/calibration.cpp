@@ -4,10 +4,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "sandbox/abi/build.h"
+#include "sandbox/build/build.h"
 #include "sandbox/judge/cuda/views.h"
 #include "sandbox/judge/evaluation/limits.h"
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 namespace khost::judge::gpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "sandbox/abi/build.h"
+#include "sandbox/build/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 
 namespace khost::judge::gpu {

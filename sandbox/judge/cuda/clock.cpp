@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 namespace khost::judge::gpu {
 

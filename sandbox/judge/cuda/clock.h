@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/judge/clock.h"
+#include "sandbox/judge/cpu/clock.h"
 #include "sandbox/judge/cuda/device.h"
 #include "sandbox/judge/cuda/kernels.h"
-#include "sandbox/judge/zygote.h"
+#include "sandbox/judge/task/zygote.h"
 #include "sandbox/subject/cuda_turn.h"
 
 namespace khost::judge::gpu {

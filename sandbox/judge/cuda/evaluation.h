@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "host/base/lease.h"
-#include "sandbox/abi/build.h"
+#include "sandbox/build/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
 #include "sandbox/judge/evaluation/decision.h"
 #include "sandbox/judge/evaluation/limits.h"
 #include "sandbox/judge/evaluation/report.h"
-#include "sandbox/judge/request.h"
+#include "sandbox/judge/service/request.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {

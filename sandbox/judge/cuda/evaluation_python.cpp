@@ -2,12 +2,12 @@
 #include <future>
 
 #include "host/base/sha256.h"
-#include "sandbox/abi/extension.h"
+#include "sandbox/build/extension.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
-#include "sandbox/judge/planning.h"
-#include "sandbox/judge/service.h"
+#include "sandbox/judge/task/planning.h"
+#include "sandbox/judge/service/service.h"
 
 namespace khost::judge::gpu {
 namespace {

@@ -6,7 +6,7 @@
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 namespace khost::judge::gpu {
 namespace {

@@ -1,7 +1,7 @@
 // What an agent is told about its kernels on the GPU.
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/report.h"
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 
 namespace khost::judge::gpu {
 

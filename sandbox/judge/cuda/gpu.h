@@ -24,9 +24,9 @@
 #include "sandbox/judge/cuda/python_pool.h"
 #include "sandbox/judge/cuda/device_priority.h"
 #include "sandbox/judge/cuda/tasks.h"
-#include "sandbox/judge/gpu_target.h"
-#include "sandbox/judge/pool.h"
-#include "sandbox/judge/zygote.h"
+#include "sandbox/judge/service/gpu_target.h"
+#include "sandbox/judge/service/pool.h"
+#include "sandbox/judge/task/zygote.h"
 #include "sandbox/profiler/profile.h"
 
 namespace khost::judge {

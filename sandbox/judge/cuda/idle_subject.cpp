@@ -2,7 +2,7 @@
 
 #include <sys/socket.h>
 
-#include "sandbox/judge/zygote.h"
+#include "sandbox/judge/task/zygote.h"
 
 namespace khost::judge::gpu {
 

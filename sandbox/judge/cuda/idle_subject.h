@@ -11,7 +11,7 @@
 #include "sandbox/jail/jail.h"
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
-#include "sandbox/judge/region.h"
+#include "sandbox/judge/task/region.h"
 
 namespace khost::judge::gpu {
 

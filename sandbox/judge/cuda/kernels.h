@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sandbox/judge/tolerance.h"
+#include "sandbox/judge/values/tolerance.h"
 
 namespace khost::judge::gpu {
 

@@ -1,6 +1,6 @@
 // The face of libkhost_judge_cuda.so.
 #include "sandbox/judge/cuda/gpu.h"
-#include "sandbox/judge/gpu_target.h"
+#include "sandbox/judge/service/gpu_target.h"
 
 extern "C" khost::judge::GpuTarget* khost_judge_gpu_target(khost::judge::Service& service,
                                                            const khost::judge::PythonPlace& place,

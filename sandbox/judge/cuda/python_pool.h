@@ -5,8 +5,8 @@
 #include <mutex>
 #include <optional>
 
-#include "sandbox/judge/pool.h"
-#include "sandbox/judge/zygote.h"
+#include "sandbox/judge/service/pool.h"
+#include "sandbox/judge/task/zygote.h"
 
 namespace khost::judge::gpu {
 

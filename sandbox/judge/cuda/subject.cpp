@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "sandbox/judge/cuda/views.h"
-#include "sandbox/judge/elements.h"
+#include "sandbox/judge/values/elements.h"
 #include "sandbox/subject/fd_message.h"
 
 namespace khost::judge::gpu {

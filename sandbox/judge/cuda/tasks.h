@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "sandbox/judge/cuda/subject.h"
-#include "sandbox/judge/keyed_mutex.h"
-#include "sandbox/judge/session.h"
+#include "sandbox/judge/service/keyed_mutex.h"
+#include "sandbox/judge/task/session.h"
 #include "sandbox/profiler/profile.h"
 
 namespace khost::judge::gpu {

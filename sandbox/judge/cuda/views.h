@@ -6,7 +6,7 @@
 
 #include "host/base/result.h"
 #include "sandbox/abi/manifest.h"
-#include "sandbox/judge/compare.h"
+#include "sandbox/judge/values/compare.h"
 #include "sandbox/judge/cuda/kernels.h"
 
 namespace khost::judge::gpu {

@@ -9,7 +9,7 @@
 
 #include "host/base/json.h"
 #include "host/base/result.h"
-#include "sandbox/judge/clock.h"
+#include "sandbox/judge/cpu/clock.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {

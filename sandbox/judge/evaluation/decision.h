@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/judge/statistics.h"
+#include "sandbox/judge/evaluation/statistics.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sandbox/judge/tolerance.h"
+#include "sandbox/judge/values/tolerance.h"
 
 namespace khost::judge {
 

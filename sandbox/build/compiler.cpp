@@ -1,0 +1,96 @@
+#include "sandbox/build/compiler.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "host/base/defer.h"
+#include "sandbox/build/build_cache.h"
+#include "sandbox/jail/jail.h"
+
+namespace khost::sandbox {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
+}
+
+std::string compiler_path(const std::string& target) {
+  if (target != "cuda") {
+    return "/usr/bin/g++";
+  }
+  const char* home = getenv("CUDA_HOME");
+  const std::string inside = std::string(home != nullptr ? home : "/usr/local/cuda") + "/bin/nvcc";
+  return access(inside.c_str(), X_OK) == 0 ? inside : "/usr/bin/nvcc";
+}
+
+std::string machine_identity(const std::string& target) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& identity = known[target];
+  if (!identity.empty()) {
+    return identity;
+  }
+  JailSpec spec;
+  spec.name = "compiler";
+  spec.argv = {compiler_path(target), "--version"};
+  Result<Output> output = run_in_jail(spec, "", 20, 10000);
+  if (!output || output->exit.code != 0) {
+    return "";
+  }
+  std::string processor;
+  std::istringstream lines(read_file("/proc/cpuinfo").value_or(""));
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    if (line.rfind("model name", 0) == 0 || line.rfind("flags", 0) == 0 || line.rfind("Features", 0) == 0) {
+      processor += line + "\n";
+    }
+  }
+  identity = output->out + processor;
+  return identity;
+}
+
+std::string shortened(std::string text) {
+  for (const char* prefix : {"/build/", "/out/"}) {
+    for (std::size_t at; (at = text.find(prefix)) != std::string::npos;) {
+      text.erase(at, std::strlen(prefix));
+    }
+  }
+  if (text.size() <= kMostText) {
+    return text;
+  }
+  // Whole lines, unless one is longer than what may stay.
+  const std::size_t head_end = text.rfind('\n', kMostText / 2);
+  const std::size_t tail = text.find('\n', text.size() - kMostText / 2);
+  const std::string head = head_end == std::string::npos ? "" : text.substr(0, head_end + 1);
+  const std::string rest = tail == std::string::npos ? "" : text.substr(tail);
+  return head + "[" + std::to_string(text.size() - head.size() - rest.size()) + " bytes left out]" + rest;
+}
+
+Result<std::string> take_file(const fs::path& path, std::size_t most) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    return errno_failure("the compiler left no library");
+  }
+  const Defer close_fd([fd] { close(fd); });
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) > most) {
+    return Failure{"what the compiler left is no file, or larger than " + std::to_string(most >> 20) + " MiB", "limit"};
+  }
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t have = 0;
+  for (ssize_t n; have < bytes.size() && (n = read(fd, bytes.data() + have, bytes.size() - have)) > 0;) {
+    have += static_cast<std::size_t>(n);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+}  // namespace khost::sandbox

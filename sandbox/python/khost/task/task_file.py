@@ -1,0 +1,256 @@
+"""A task file: how it is executed, and how its model and inputs are drawn. Whoever needs a task uses this; what may be wrong
+with one stands in task_inspection.py.
+
+Everything random is seeded by the judge, anew for each set. Parameters and normalisation statistics are inputs: they
+are drawn again for each set, and what an initialiser leaves constant gets noise, so that no candidate can keep what it
+derived from older weights.
+"""
+
+import copy
+import inspect
+import linecache
+import random
+import sys
+import types
+
+import torch
+
+from khost.task.manifest import leaves, with_tensors
+
+FILE = "model.py"  # what tracebacks and torch.jit call the file
+BYTE_ORDER_MARK = "\ufeff"
+LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
+
+
+class TaskFault(ValueError):
+    """A fault of the task: `name` is that of the finding (scripts/suites/health.lua), the text says what is wrong and what
+    helps. Check and judge say the same text."""
+
+    def __init__(self, name, text):
+        super().__init__(text)
+        self.name = name
+
+
+def seed_all(seed):
+    torch.manual_seed(seed)
+    random.seed(seed)
+    try:
+        import numpy
+        numpy.random.seed(seed % 2**32)
+    except ImportError:
+        pass
+
+
+def moved(value, device):
+    return value if device == "cpu" else with_tensors(value, lambda tensor: tensor.to(device))
+
+
+def fresh(values):
+    """A copy for one call of forward, which may write into its inputs. Views of one storage stay views of one."""
+    return copy.deepcopy(values)
+
+
+def executed(source):
+    """The module of a task's source: registered, so that dataclasses find their module, and with its lines known, so that
+    inspect and torch.jit find the text of a function."""
+    text = source.removeprefix(BYTE_ORDER_MARK)
+    module = types.ModuleType("task")
+    module.__file__ = FILE
+    sys.modules[module.__name__] = module
+    sys.argv = [FILE]  # a file that reads its options finds none
+    # An entry without a time is not looked up on the disk (linecache.checkcache).
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    exec(compile(text, FILE, "exec"), module.__dict__)
+    return module
+
+
+class Task:
+    """One task in this process.
+
+    source: the text of the file. seed: of what the file draws when it is imported. device: "cpu" or "cuda".
+    Raises TaskFault where the file defines no task, and whatever the file itself raises."""
+
+    def __init__(self, source, seed=0, device="cpu"):
+        self.source, self.seed, self.device = source, seed, device
+        self.draws_there = device != "cpu"  # whether the task's own code may draw on the device
+        seed_all(seed)
+        self.module = own_file_only(lambda: executed(source))
+        self.unchanging = None  # names of parameters that a constructor makes the same, whatever the seed is
+        for name in ("Model", "get_inputs"):
+            if not hasattr(self.module, name):
+                raise TaskFault("does_not_load", f"the task defines no {name}{self.what_it_defines(name)}")
+        model = self.module.Model
+        if not (inspect.isclass(model) and issubclass(model, torch.nn.Module)):
+            raise TaskFault("does_not_load", "Model is no torch.nn.Module: a class that is derived from it is expected")
+        scripted = issubclass(model, torch.jit.ScriptModule)  # whose class has no forward, but its objects
+        if not scripted and getattr(model, "forward", None) in (None, torch.nn.Module.forward):
+            raise TaskFault("does_not_load", "Model defines no forward")
+
+    def what_it_defines(self, name):
+        """Of a task without Model, the classes that may be meant."""
+        classes = [key for key, value in vars(self.module).items() if inspect.isclass(value) and
+                   issubclass(value, torch.nn.Module) and value.__module__ == self.module.__name__]
+        if name != "Model" or not classes:
+            return ""
+        return f": it defines {', '.join(classes[:6])}; the class that is judged has to be called Model"
+
+    def drawn(self, make, seed):
+        """What `make` returns on the device; drawn there unless the task does not allow it (own generators)."""
+        if self.draws_there:
+            try:
+                seed_all(seed)
+                with torch.device(self.device):
+                    return own_file_only(make)
+            except Exception:
+                self.draws_there = False
+        seed_all(seed)
+        return own_file_only(make)
+
+    def init_inputs(self):
+        """Positional and named arguments of Model."""
+        init = self.module.get_init_inputs() if hasattr(self.module, "get_init_inputs") else []
+        if init is None:
+            init = []
+        if not isinstance(init, (list, tuple, dict)):
+            raise TaskFault("does_not_load", f"get_init_inputs returns {a_type(init)}: a list, a tuple or a dict is expected")
+        if isinstance(init, dict):
+            return [], init
+        return (list(init[0]), init[1]) if self.are_both(init) else (list(init), {})
+
+    def are_both(self, init):
+        """Whether these are positional and named arguments, [[...], {...}], which Model takes so and not as two."""
+        return len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict) and \
+            not self.takes(init, {}) and self.takes(init[0], init[1])
+
+    def takes(self, args, kwargs):
+        try:
+            inspect.signature(self.module.Model).bind(*args, **kwargs)
+            return True
+        except (TypeError, ValueError):
+            return False
+
+    def make_model(self):
+        """Without gradients: a tensor that a constructor computes of parameters (weight_norm) could not be copied else."""
+        args, kwargs = self.init_inputs()
+        with torch.no_grad():
+            return self.module.Model(*args, **kwargs)
+
+    def model(self, seed, live=False):
+        """Model in evaluation mode. `live`: with parameters and statistics that no candidate has seen."""
+        model = self.drawn(self.make_model, seed)
+        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in model.parameters()):
+            raise TaskFault("does_not_load", "Model has lazy modules, whose weights have no sizes before the first call: give "
+                                             "their sizes, as nn.Linear(64, 32) in place of nn.LazyLinear(32)")
+        if self.device != "cpu":
+            model.to(self.device)
+        trained = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
+        model.eval().requires_grad_(False)
+        if live:
+            make_live(model, seed, trained & self.same_in_each_draw(model, seed))
+        return model
+
+    def same_in_each_draw(self, model, seed):
+        """Names of parameters that do not depend on the seed: an identity, a schedule, what a constructor draws after it
+        seeded a generator by itself. `model`: as it was drawn from the seed."""
+        if self.unchanging is None:
+            mine = dict(model.named_parameters(remove_duplicate=False))
+            self.unchanging = set()
+            if sum(p.numel() * p.element_size() for p in mine.values()) <= LARGE:
+                other = self.drawn(self.make_model, seed + 1).to(self.device)
+                theirs = dict(other.named_parameters(remove_duplicate=False))
+                self.unchanging = {name for name, p in mine.items() if name in theirs and torch.equal(p, theirs[name])}
+        return self.unchanging
+
+    def inputs(self, seed):
+        """What get_inputs gives: a list, a tuple or a dict."""
+        values = self.drawn(self.module.get_inputs, seed)
+        if not isinstance(values, (list, tuple, dict)):
+            raise TaskFault("does_not_run", f"get_inputs returns {a_type(values)}: a list, a tuple or a dict is expected")
+        return moved(with_tensors(values, lambda tensor: tensor.detach().resolve_neg()), self.device)
+
+    def names(self, values=()):
+        """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""
+        try:
+            parameters = list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
+        except (AttributeError, TypeError, ValueError):  # a method of TorchScript
+            return []
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        more = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
+        if more:
+            names += [f"{more[0]}_{place}" for place in range(len(values) - len(names))]
+        return names
+
+
+def a_type(value):
+    kind = "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__  # also of a fake one
+    return "None" if value is None else f"a value of type {kind}"
+
+
+def own_file_only(make):
+    """What `make` returns; a task that looks for other files is told that there are none."""
+    try:
+        return make()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        if error.filename is None:
+            raise
+        raise TaskFault("does_not_load", f"the task reads {error.filename!r}, which is not there: a task is one file") \
+            .with_traceback(error.__traceback__) from error
+
+
+def is_live(name, model_parameters):
+    return name in model_parameters or name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
+
+
+def make_live(model, seed=0, unchanging=()):
+    """Draws normalisation statistics, and spreads parameters that are the same in each draw: equal values, and those that
+    `unchanging` names. The noise comes from generators of its own: a constructor may have seeded torch's."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    done, generators = set(), {}
+
+    def noise(draw, data):
+        device = data.device
+        if device not in generators:
+            generators[device] = torch.Generator(device=device).manual_seed((seed * 0x5851F42D4C957F2D + 1) % 2**63)
+        return draw(data.shape, generator=generators[device], dtype=data.dtype, device=device)
+
+    for name, tensor in state_of(model).items():
+        data = tensor.data
+        if not data.is_floating_point() or not is_live(name, parameters) or data.data_ptr() in done:
+            continue
+        done.add(data.data_ptr())
+        if name.endswith("running_var"):
+            data.copy_(noise(torch.randn, data).mul_(0.5).exp_())
+        elif name.endswith("running_mean"):
+            data.copy_(noise(torch.randn, data))
+        elif data.numel() and bool((data == data.reshape(-1)[0]).all()):
+            add_noise(data, noise(torch.rand, data))
+        elif name in unchanging:  # zeros and signs stay: a triangular weight is one still
+            data.mul_(noise(torch.rand, data).add_(0.5))
+
+
+def add_noise(data, noise):
+    """Spreads equal values over a range of one. What is not 0 keeps its sign: a scale or an epsilon may have to."""
+    value = float(data.reshape(-1)[0])
+    if 0 < abs(value) < 0.5:
+        data.mul_(0.5).add_(noise if value > 0 else -noise)
+    else:
+        data.add_(noise - 0.5)
+
+
+def state_of(model):
+    """The tensors of a model by name: its state dict, and behind it the buffers that are not saved with it
+    (register_buffer(persistent=False)), which may be drawn as well."""
+    state = {name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, torch.Tensor)}
+    for name, buffer in model.named_buffers(remove_duplicate=False):
+        state.setdefault(name, buffer)
+    return state
+
+
+def call(model, values):
+    """What forward returns. It may write into `values`: give it fresh() ones where they are needed afterwards."""
+    with torch.no_grad():
+        return model(**values) if isinstance(values, dict) else model(*values)
+
+
+def finite(value):
+    return all(bool(torch.isfinite(leaf).all()) for leaf in leaves(value) if leaf.is_floating_point())

@@ -1,0 +1,317 @@
+"""A task's tolerance: measured once, on sets of its own, apart from those that a verdict is made on.
+
+The answer's form is the judge's (sandbox/judge/values/tolerance.h): for each kind of set and each output tensor the bound, what
+speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
+
+import functools
+import secrets
+import time
+
+import torch
+
+from khost.values import bank
+from khost.values.oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
+from khost.process.out_of_memory import is_out_of_memory
+from khost.values.planting import NOWHERE, Reach, plant, reason_against
+from khost.values.repeated_sets import draws_anything, equal_sets, few_values
+from khost.values.rule import PLANTED_STEPS, STEPS, Rule
+from khost.values.sums import Sums
+from khost.task.task_file import fresh
+from khost.task.task_inspection import check_outputs, check_value
+from khost.values.tolerance import FAR, ONE_BIN, FloatMeasure, measure_of
+
+LARGE = 1 << 16         # elements of every output from which one planted set says enough
+MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
+WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by many roundings
+AMBIGUOUS = 0.15        # undecided elements of an integer output, beyond which no answer can be called wrong
+WIDE_STEP = 64
+COARSE, FINE = 2.0 ** -24, 2.0 ** -53  # roundings of what is computed in float32, in float64
+REDUCED = 4096          # input elements for each one of an output from which a few of them are lost in it
+SLOW_S = 5.0            # a run in double that takes longer is done on one set of each kind only
+
+
+def fresh_seed():
+    return secrets.randbits(62)
+
+
+def outlying(sample, bold=False, number=0):
+    """The sample with outliers, planted in place: of samples with even and odd numbers the last one has other signs.
+    Unplantable says why not."""
+    why = plant(sample.values, fresh_seed() // 2 * 2 + 1 - number % 2, bold, Reach.of(sample.model, sample.values))
+    if why:
+        raise Unplantable(why)
+    try:
+        outputs = run(sample.model, sample.values)
+    except Exception as error:
+        raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200]) from None
+    why = reason_against(sample.expected, outputs)
+    if why:
+        raise Unplantable(why)
+    return bank.Sample(sample.model, sample.values, outputs, sample.expected)
+
+
+class Calibration:
+    """Of one task. `want_planted`: whether planted sets are wanted at all. `settle`: where the device has no room for the
+    oracle, do without; else that error is raised."""
+
+    def __init__(self, task, want_planted=True, settle=True):
+        self.task, self.settle = task, settle
+        self.oracle_error, self.planting = "", "" if want_planted else "not wanted"
+        self.verdicts, self.samples, self.exact, self.slow, self.bold = {}, {}, {}, False, False
+        self.narrow = set()  # places of float64 outputs that are computed in float32
+
+    def sample(self, planted=False, number=0):
+        seed = fresh_seed()
+        model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
+        sample = bank.Sample(model, values, run(model, values))
+        check_value(sample.expected)
+        return outlying(sample, self.bold, number) if planted else sample
+
+    def draw(self):
+        first, second = self.sample(), self.sample()
+        drawn = [first, second]
+        if min(x.numel() for x in first.expected) < ONE_BIN or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
+            drawn.append(self.sample())
+        for other in drawn[1:]:
+            check_outputs(first.expected, other.expected)
+        self.samples["drawn"] = drawn
+        if self.planting:
+            return
+        self.plant()
+
+    def plant(self, bold=False):
+        """Samples with outliers, or why there are none."""
+        large = all(x.numel() >= LARGE for x in self.samples["drawn"][0].expected)
+        self.bold = bold
+        try:
+            self.samples["planted"] = [self.sample(True, number) for number in range(1 if large else 2)]
+            self.planting = ""
+        except Unplantable as error:
+            self.planting = " ".join(str(error).split())
+
+    def measures(self, kind):
+        """The errors of each output over the samples of a kind. A float64 output whose own error is that of float32 is
+        measured again as one that is computed there."""
+        measures = self.measured(kind)
+        reduced = [place for place, measure in enumerate(measures) if isinstance(measure, FloatMeasure) and
+                   measure.precision() == "reduced"]
+        fine = {place for place in reduced if measures[place].computed == torch.float64}
+        if fine:
+            self.narrow |= fine
+            return self.measures(kind)
+        self.round_inside(kind, [(place, measures[place]) for place in reduced])
+        return measures
+
+    def round_inside(self, kind, measures):
+        """Shows measures that look like those of reduced references what roundings between operators do."""
+        sample, exact = self.samples[kind][0], self.exact[kind]
+        outputs = self.attempt(sample, rounds=True) if measures and exact is not None else None
+        for place, measure in measures if outputs else ():
+            measure.add_inside(sample.expected[place], exact[place], outputs[place])
+
+    def measured(self, kind):
+        small = any(x.numel() < ONE_BIN for x in self.samples[kind][0].expected)
+        samples = self.samples[kind][:1 if self.slow else 3 if small else 2]
+        terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
+        measures = [measure_of(x, terms / max(1, x.numel()), place in self.narrow)
+                    for place, x in enumerate(samples[0].expected)]
+        for number, sample in enumerate(samples):
+            if number and self.slow:
+                break
+            exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
+            looks_far = number == 0 and exact is not None and not self.slow
+            far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if looks_far else None
+            for place, measure in enumerate(measures):
+                measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
+                            None if wide is None else wide[place])
+                if far is not None:
+                    measure.add_far(sample.expected[place], exact[place], far[place])
+            sequential = self.sequential(sample)
+            for place, measure in enumerate(measures if sequential else ()):
+                if isinstance(measure, FloatMeasure):
+                    measure.add_sequential(sample.expected[place], sequential[place], exact and exact[place],
+                                           kind == "planted")
+            if number == 0:
+                self.exact[kind] = exact
+        return measures
+
+    def roundings(self, outputs):
+        """For each output the rounding by which inputs are moved; that of float64 where it is computed in it."""
+        fine = {place for place, x in enumerate(outputs) if x.dtype == torch.float64} - self.narrow
+        floats = {place for place, x in enumerate(outputs) if x.is_floating_point()}
+        return [FINE if place in fine or not floats - fine and floats else COARSE for place in range(len(outputs))]
+
+    def moved(self, sample, move):
+        """The outputs in double on inputs moved by `move` of a rounding, each from those moved by its own; None where a run
+        fails."""
+        steps = self.roundings(sample.expected)
+        runs = {u: self.attempt(sample, move(u)) for u in set(steps)}
+        return None if any(run is None for run in runs.values()) else [runs[u][place] for place, u in enumerate(steps)]
+
+    def runs(self, sample, seed, widely):
+        """The outputs in double (None without an oracle), those of the moved runs, and one moved widely."""
+        if not self.oracle_error:
+            try:
+                begin = time.monotonic()
+                exact = run_in_double(sample.model, sample.values)
+                if exact[0].is_cuda:
+                    torch.cuda.synchronize()
+                self.slow = self.slow or time.monotonic() - begin > SLOW_S
+                if [x.shape for x in exact] != [x.shape for x in sample.expected]:
+                    raise ValueError("the outputs have other shapes in double")
+                moved = [self.moved(sample, move) for move in (lambda u: Scattered(u, seed), Coherent)]
+                jumps = any(not x.is_floating_point() for x in sample.expected) or sum(
+                    x.numel() for x in sample.expected) <= WIDE_ELEMENTS
+                wide = self.moved(sample, lambda u: Scattered(WIDE_STEP * u, seed + 1)) if widely and jumps else None
+                return exact, [outputs for outputs in moved if outputs is not None], wide
+            except Exception as error:  # the model does not run in double
+                if is_out_of_memory(error) and not self.settle:
+                    raise
+                self.oracle_error = " ".join(f"{type(error).__name__}: {error}".split())[:250] + \
+                    "; errors are those of moved inputs and of rounding, in the reference's own precision"
+        moved = []
+        for move in (Stepped(seed), Stepped()):
+            try:
+                moved.append(run_moved(sample.model, sample.values, move))
+            except Exception:
+                continue
+        return None, moved, None
+
+    @staticmethod
+    def sequential(sample):
+        """The outputs of a plain kernel, None where it has no sum and no function of another form."""
+        mode = Sums()
+        try:
+            outputs = run(sample.model, sample.values, mode)
+        except Exception:  # an operator was called in a way that the mode does not know
+            return None
+        return outputs if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else None
+
+    def attempt(self, sample, move=None, rounds=False):
+        try:
+            moved = run_in_double(sample.model, sample.values, move, rounds)
+        except Exception as error:  # outside its domain by one rounding
+            if is_out_of_memory(error):
+                raise
+            return None
+        return moved if [x.shape for x in moved] == [x.shape for x in sample.expected] else None
+
+    def judge(self, kind, constant):
+        """The rules of a kind, each answer of the bank tried on its first sample."""
+        measures = self.measures(kind)
+        samples = self.samples[kind]
+        steps = PLANTED_STEPS if kind == "planted" else STEPS
+        rules = [Rule(measure, x.numel(), steps) for measure, x in zip(measures, samples[0].expected)]
+        verdicts = bank.Verdicts(rules)
+        small = any(x.numel() < ONE_BIN for x in samples[0].expected)  # chance may let an answer pass on one of them
+        for number, sample in enumerate(samples if small else samples[:1]):
+            others = [other for other in samples if other is not sample] or self.samples["drawn"]
+            verdicts.try_on(sample, others, self.exact[kind] if number == 0 else None, constant)
+        drawn = self.verdicts.get("drawn") if kind == "planted" else None
+
+        @functools.cache
+        def honest():
+            outputs = self.sequential(samples[0])
+            return None if outputs is None else (samples[0], outputs)
+
+        for place in range(len(rules)):
+            refused = [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else []
+            verdicts.choose(place, refused, honest)
+        self.verdicts[kind] = verdicts
+        return measures
+
+    def reduces(self):
+        """Whether each output is of many elements, so that a few that are left out show only where they are outliers."""
+        first = self.samples["drawn"][0]
+        read = sum(t.numel() for t in bank.float_inputs(first.values))
+        return all(REDUCED * x.numel() <= read for x in first.expected)
+
+    def ambiguous(self, measures):
+        for place, measure in enumerate(measures):
+            if not isinstance(measure, FloatMeasure) and not measure.counted.granted() and measure.undecided() > AMBIGUOUS:
+                return (f"{measure.differ} of {measure.elements} elements of output {place} change when the inputs are "
+                        f"rounded: no answer can be called wrong")
+        return ""
+
+    def steady(self):
+        """Outputs that are the same whatever is drawn."""
+        first, second = self.samples["drawn"][:2]
+        return [torch.equal(a, b) for a, b in zip(first.expected, second.expected)]
+
+    def outcome(self, constant):
+        """Which kind refuses each answer, and the answers that pass."""
+        drawn = self.verdicts["drawn"]
+        several, refused_by, passing, idle = len(drawn.rules) > 1, {}, [], set()
+        steady = [False] * len(drawn.rules) if constant else self.steady()
+        for place in range(len(drawn.rules)):
+            names = [name for v in self.verdicts.values() for name in v.refused[place]]
+            for name in dict.fromkeys(name for name in names if name != bank.LAST):
+                label = f"{name} [output {place}]" if several else name
+                places = range(len(drawn.rules)) if name.startswith(bank.WHOLE) else [place]
+                kinds = [kind for kind, v in self.verdicts.items() if any(v.refuses(p, name) for p in places)]
+                if kinds:
+                    refused_by[label] = kinds[0]
+                elif steady[place] and not all(steady) or name.startswith((bank.OUTLIERS, bank.ROUNDED)):
+                    idle.add(label)  # the output is the same in every set, or shows neither outliers nor rounding
+                else:
+                    passing.append(label)
+        for verdicts in self.verdicts.values():
+            idle |= {name for name in verdicts.idle
+                     if not any(name in v.refused[p] for v in self.verdicts.values() for p in range(len(drawn.rules)))}
+        return refused_by, passing, sorted(idle - {bank.LAST})
+
+    def answer(self):
+        self.draw()
+        drawn = self.samples["drawn"]
+        equal = equal_sets(*drawn[:2])
+        few = few_values(self.task, drawn[0], fresh_seed())
+        constant = few or equal and not draws_anything(self.task, fresh_seed())
+        equal = equal or few  # an earlier output may be the right one
+        ambiguous = self.ambiguous(self.judge("drawn", equal))
+        if "planted" in self.samples:
+            ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+        refused_by, passing, idle = self.outcome(equal)
+        if self.planting.startswith(NOWHERE) and (passing or self.reduces()):
+            self.plant(bold=True)
+            if "planted" in self.samples:
+                ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+                refused_by, passing, idle = self.outcome(equal)
+        uninformative = f"an answer that leaves the work out passes: {', '.join(passing[:4])}" if passing else ""
+        return {"kinds": {"drawn": self.entries("drawn"), "planted": self.entries("planted")},
+                "planting": self.planting, "constant": constant, "equal_sets": equal and not constant,
+                "uninformative": uninformative, "ambiguous": ambiguous, "unobservable": idle, "bank": refused_by,
+                "oracle_error": self.oracle_error}
+
+    def entries(self, kind):
+        return [rule.entry() for rule in self.verdicts[kind].rules] if kind in self.verdicts else None
+
+
+class Unplantable(Exception):
+    """Planted sets are given up; the text says why."""
+
+
+def passing(samples):
+    """Names of the answers of the bank that pass at the judge's bound, on samples of one task that were drawn elsewhere."""
+    calibration = Calibration(None)
+    calibration.samples["drawn"] = samples
+    equal = equal_sets(*samples[:2])
+    calibration.judge("drawn", equal)
+    _, names, _ = calibration.outcome(equal)
+    for bold in (False, True):
+        if not names:
+            break
+        first = samples[0]
+        try:
+            calibration.samples["planted"] = [outlying(bank.Sample(first.model, fresh(first.values),
+                                                                   first.expected), bold)]
+        except Unplantable:
+            continue
+        calibration.judge("planted", equal)
+        _, names, _ = calibration.outcome(equal)
+        break
+    return names
+
+
+def calibrate(task, want_planted=True, settle=True):
+    """The judge's JSON for one task. ValueError where the task itself is at fault."""
+    return Calibration(task, want_planted, settle).answer()

@@ -1,0 +1,227 @@
+"""Planted sets: a few elements of float inputs stand far beyond the others, at random places and at the ends of axes, so
+that an answer must be right there too; where a model divides by what it measures of its inputs, one row is small, so that
+what guards the division shows. Planting keeps what a task may count on: a tensor whose values have structure is left alone,
+exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
+
+import math
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from khost.task.manifest import leaves
+from khost.task.task_file import call, fresh
+
+OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
+SMALLEST = 64
+FEW = 16          # a tensor with no more different values is a mask, a level or a label
+LOOKED_AT = 1 << 16
+NOWHERE = "no input bears outliers"
+LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
+OTHERS = 5        # ... and others are at most
+LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
+MOST_REACH = 256  # ... by so many times at most
+ROWS = 4          # slices along an axis of which one may be small, ...
+SMALL = {torch.float16: 2.0 ** -7}  # ... by so much, or by 2^-12: its variance is that of the usual epsilons, or less
+GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
+           "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
+           "std_mean"}
+
+
+class Operators(TorchDispatchMode):
+    """Names of the operators of a model."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.__name__.split(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+class Reach:
+    """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output;
+    `guarded`: whether it divides by what it measures of its inputs, as normalisations do."""
+
+    def __init__(self, terms=1.0, guarded=False):
+        self.terms, self.guarded = terms, guarded
+
+    @staticmethod
+    def of(model, values):
+        """From a call on a copy of the inputs, as they are drawn."""
+        with Operators() as mode:
+            outputs = leaves(call(model, fresh(values)))
+        read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
+        return Reach(read / max([1, *(x.numel() for x in outputs)]), bool(mode.names & GUARDED))
+
+    def largest(self):
+        return LARGEST * min(max(1.0, self.terms / LOST), MOST_REACH)
+
+
+def integral(tensor):
+    """Whether a float tensor holds whole numbers only: labels, counts, masks. They are never moved or planted in."""
+    flat = tensor.reshape(-1)
+    return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
+
+
+def structure(tensor, bold=False):
+    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
+    chance, as that of torch.rand, is none."""
+    if tensor.numel() < SMALLEST:
+        return "fewer than 64 elements"
+    if not dense(tensor):
+        return "elements share memory"
+    low, high = (float(x) for x in tensor.aminmax())
+    finite = tensor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = tensor[torch.isfinite(tensor)]
+        if finite.numel() < SMALLEST:
+            return "hardly a finite element"
+        low, high = (float(x) for x in finite.aminmax())
+    if integral(finite):
+        return "whole numbers"
+    if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
+        return "few different values"
+    if low >= 0 and not bold:
+        return "all in [0, 1]" if high <= 1 else "none below zero"
+    if high <= 0 and not bold:
+        return "none above zero"
+    if sorted_rows(tensor):
+        return "sorted"
+    if symmetric(tensor):
+        return "symmetric"
+    if unit_rows(tensor):
+        return "rows of length one"
+    return ""
+
+
+def dense(tensor):
+    if tensor.is_contiguous():
+        return True
+    size = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    return size == tensor.numel() and 0 not in tensor.stride()
+
+
+def sorted_rows(tensor):
+    if tensor.dim() == 0 or tensor.shape[-1] < 3:
+        return False
+    head = tensor.reshape(-1, tensor.shape[-1])[:1, :LOOKED_AT]
+    steps = head[:, 1:] - head[:, :-1]
+    if not (bool((steps >= 0).all()) or bool((steps <= 0).all())):
+        return False
+    steps = tensor[..., 1:] - tensor[..., :-1]
+    return bool((steps >= 0).all()) or bool((steps <= 0).all())
+
+
+def symmetric(tensor):
+    return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1 and torch.allclose(
+        tensor, tensor.transpose(-1, -2), rtol=1e-5, atol=1e-7)
+
+
+def unit_rows(tensor):
+    if tensor.dim() < 2 or tensor.shape[-1] < 2:
+        return False
+    rows = tensor.reshape(-1, tensor.shape[-1])[:LOOKED_AT].float()
+    sums, lengths = rows.sum(-1), rows.square().sum(-1)
+    return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
+
+
+def at_the_ends(tensor, generator, up, last):
+    """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either, `up` where there are several): in
+    the last place of the whole tensor (`last` is its sign), in that of the last axis, in the last place of any axis, in the
+    first place of the last one; elsewhere in the tensor at random."""
+    def place(axis, at_end):
+        index = [int(torch.randint(n, (1,), generator=generator)) for n in tensor.shape]
+        index[axis] = tensor.shape[axis] - 1 if at_end else 0
+        return sum(i * stride for i, stride in zip(index, tensor.stride()))
+
+    axis = int(torch.randint(tensor.dim(), (1,), generator=generator))
+    first = up if tensor.numel() * OUTLIERS >= 2 else 0
+    # One of the other sign is always there: without it a relu does nothing to a tensor of one sign.
+    return [(last_place(tensor), last), (place(-1, True), first), (place(axis, True), -first), (place(-1, False), 0)]
+
+
+def last_place(tensor):
+    """Offset of the last element in row-major order."""
+    return sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
+
+
+def shrink_slices(tensor, generator):
+    """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
+    outliers always are, do not."""
+    for axis in range(min(2, tensor.dim()) if tensor.dim() > 1 else 0):
+        size = tensor.shape[axis]
+        if size >= ROWS:
+            tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
+                SMALL.get(tensor.dtype, 2.0 ** -12))
+
+
+def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1):
+    """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in the last places of axes; `last`: in
+    the last place of all. The places come from a generator of their own: a task may have seeded torch's."""
+    if not tensor.is_floating_point():
+        return "not of floats"
+    reach = reach or Reach()
+    why = structure(tensor, bold)
+    if why:
+        return why
+    flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
+    count = max(1, int(OUTLIERS * flat.numel()))
+    where = torch.randint(flat.numel(), (count,), generator=generator)
+    sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
+    ends = at_the_ends(tensor, generator, up, last)[:count]  # where a kernel that forgets the rest of an axis does not look
+    for number, (place, up) in enumerate(ends):
+        if place not in where[:number]:
+            where[number], sign[number] = place, up or sign[number]
+    factor = sign * (2 + (OTHERS - 2) * torch.rand(count, generator=generator, dtype=torch.float64))
+    # None is larger, and none in its row, so that a maximum shows them.
+    factor[0], factor[1:2] = LARGEST * sign[0], OTHERS * sign[1:2]
+    factor[:len(ends)] *= reach.largest() / LARGEST
+    factor = factor.to(flat.device)
+    where = where.to(flat.device)
+    finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
+    scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1e-3)
+    most = torch.finfo(tensor.dtype).max / 16
+    planted = (factor * scale).clamp(-most, most).to(flat.dtype)
+    old = flat[where]
+    flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
+    if reach.guarded:
+        shrink_slices(tensor, generator)
+    return ""
+
+
+def plant(values, seed, bold=False, reach=None):
+    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `seed`: of the places; an even one
+    makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other. `bold`:
+    also in tensors of one sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing
+    else can be planted."""
+    generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
+    reasons, planted = [], False
+    up = 1
+    for place, tensor in enumerate(leaves(values)):
+        why = add_outliers(tensor, generator, bold, up, reach, up if seed % 2 else -up)
+        planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
+        reasons.append(f"input {place}: {why}")
+    return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
+
+
+def reason_against(plain, planted):
+    """Why planted sets are not used, from what the model returned on the same inputs with and without outliers."""
+    for place, (one, other) in enumerate(zip(plain, planted)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"output {place} has another shape with outliers"
+        if one.is_floating_point():
+            broken = torch.isfinite(one) & ~torch.isfinite(other)
+            if bool(broken.any()):
+                return f"output {place} is not finite with outliers where it was"
+    return ""
+
+
+def plant_set(values, seed, reach):
+    """Plants the inputs of one set: boldly where that is the only way, which the calibration has tried."""
+    if plant(values, seed, False, reach):
+        plant(values, seed, True, reach)

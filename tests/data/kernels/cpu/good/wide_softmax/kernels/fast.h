@@ -1,0 +1,1 @@
+../../../../../../../skills/cpp-kernel/template/kernels/fast.h

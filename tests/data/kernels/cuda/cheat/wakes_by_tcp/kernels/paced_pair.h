@@ -1,0 +1,1 @@
+../../../../cpu/cheat/wakes_by_tcp/kernels/paced_pair.h

@@ -1,0 +1,1 @@
+../../../python/good/half_pair/model.py

@@ -1,0 +1,1 @@
+../../../cpu/mixed/convolution_with_own_epilogue/model.py

@@ -1,0 +1,1 @@
+../../../cuda/good/plain/model.py

@@ -1,0 +1,1 @@
+../../../cuda/cheat/searches_memory/model.py

@@ -1,0 +1,1 @@
+../../workspace/kernels/affine_relu.cu

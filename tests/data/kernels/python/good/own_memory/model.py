@@ -1,0 +1,1 @@
+../../../cuda/good/row_energy/model.py

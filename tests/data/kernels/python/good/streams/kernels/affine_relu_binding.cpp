@@ -1,0 +1,1 @@
+../../workspace/kernels/affine_relu_binding.cpp

@@ -1,1 +1,0 @@
-../../../../../skills/cpp-kernel/template/kernels/fast.h

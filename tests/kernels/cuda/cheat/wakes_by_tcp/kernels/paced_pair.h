@@ -1,1 +1,0 @@
-../../../../cheat/wakes_by_tcp/kernels/paced_pair.h

@@ -1,1 +1,0 @@
-../../python/good/half_pair/model.py

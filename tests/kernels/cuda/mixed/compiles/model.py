@@ -1,1 +1,0 @@
-../../../mixed/convolution_with_own_epilogue/model.py

@@ -1,1 +1,0 @@
-../../../cheat/searches_memory/model.py

@@ -1,1 +1,0 @@
-../../../good/plain/model.py

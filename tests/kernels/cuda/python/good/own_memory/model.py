@@ -1,1 +1,0 @@
-../../../good/row_energy/model.py

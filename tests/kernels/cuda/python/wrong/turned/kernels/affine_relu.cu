@@ -1,1 +1,0 @@
-../../../good/workspace/kernels/affine_relu.cu

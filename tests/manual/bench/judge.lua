@@ -1,0 +1,302 @@
+-- What the judge costs and how often it is wrong about equal programs: `khost tests/manual/bench/judge.lua`.
+--   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
+--   --set timed=40    before them, verdicts of which all are timed (without it as many as of the mix)
+--   --set tasks=32    target cuda: tasks of the mix, taken in turn
+--   --set waits=6     verdicts one after the other, of each candidate that is waited for
+--   --set against=eager   leaves torch.compile out, which a new task takes longest for
+--   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
+--   --set target=cuda the same mix on the GPU, and the times of distinct candidates one after the other; no A/A
+--   --set kernelbench=DIR, --set cuda_agent=DIR
+--                     instead: one candidate in Python through KernelBench's own evaluation, or the released
+--                     CUDA-Agent scripts, of a checkout in DIR, and through the judge on the same GPU
+--   --set busy=false  with a trainer that steps in this process meanwhile (needs a khost with the trainer)
+-- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
+local args = require "lib.args"
+local fixtures = require "tests.bench.fixtures"
+local judge = require "judge.client"
+local others = require "tests.bench.others"
+local log = require "khost.log"
+local progress = require "khost.progress"
+local sched = require "khost.sched"
+
+local OPTIONS = { { name = "--set", kind = "list",
+  help = "mix=N, timed=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, "
+    .. "cuda_agent=DIR" } }
+local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
+local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
+  against = "both" }
+local NAMES = {
+  cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
+  -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its
+  -- baselines, and one that calls cuBLAS as they do.
+  cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
+    wrong = "cuda/wrong/half_output", spoiled = "cuda/good/plain",
+    waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
+}
+-- How many rows the inputs of a task have at most; each of its variants has another part of them.
+local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cuda/good/linear_tiled"] = 2048,
+  ["cuda/good/linear_large"] = 3072 }
+
+local MOST_BRACKETS = 5  -- statistics.h
+
+local CHECKOUTS = { kernelbench = true, cuda_agent = true }
+
+local function settings(list)
+  local chosen = { checkouts = {} }
+  for key, value in pairs(DEFAULTS) do
+    chosen[key] = value
+  end
+  for _, text in ipairs(list or {}) do
+    local key, value = text:match("^([%w_]+)=(.+)$")
+    if not key or (DEFAULTS[key] == nil and not CHECKOUTS[key]) then
+      args.misuse(("--set %s: mix=N, pairs=N, busy=true, jobs=N or a checkout expected"):format(text))
+    end
+    if CHECKOUTS[key] then
+      chosen.checkouts[#chosen.checkouts + 1] = { which = key, folder = value }
+      goto continue
+    end
+    chosen[key] = type(DEFAULTS[key]) == "boolean" and value == "true" or tonumber(value)
+      or key == "target" and NAMES[value] and value or key == "against" and value == "eager" and value or nil
+    if chosen[key] == nil then
+      args.misuse(("--set %s: a number expected, or a word that the head of the file names"):format(text))
+    end
+    ::continue::
+  end
+  return chosen
+end
+
+local function quantile(values, share)
+  table.sort(values)
+  return values[math.max(1, math.ceil(#values * share))] or 0
+end
+
+-- A trainer that steps until told to stop; counts its steps.
+local function busy_trainer(state)
+  local trainer = require "khost.trainer"
+  local actor = assert(trainer.open { model = { vocabulary = 512, width = 128, layers = 4, heads = 4, positions = 512 },
+    seed = 1 })
+  local episodes = {}
+  for i = 1, 16 do
+    local tokens, mask, logprobs = {}, {}, {}
+    for place = 1, 256 do
+      tokens[place], mask[place], logprobs[place] = (place * i) % 512, place > 64 and 1 or 0, place > 64 and -1 or 0
+    end
+    episodes[i] = { tokens = tokens, mask = mask, logprobs = logprobs, reward = i % 2 }
+  end
+  local batch = trainer.pack(episodes, { tokens = 2048 })
+  while not state.stop do
+    assert(actor:update(batch, trainer.rft {}, { lr = 1e-5, max_norm = 1 }))
+    state.steps = state.steps + 1
+  end
+end
+
+-- So many tasks of target cuda: each fixture's with several numbers of rows. Or the fixtures' own.
+local function tasks_of(names, target, count, against)
+  local tasks = {}
+  for i = 1, target == "cuda" and count or #names do
+    local name = names[(i - 1) % #names + 1]
+    tasks[i] = { name = name, against = against }
+    if target == "cuda" then
+      local variants, which = math.ceil(count / #names), math.floor((i - 1) / #names) + 1
+      tasks[i].rows = math.max(16, math.floor(ROWS[name] * which / variants / 16) * 16)
+    end
+  end
+  return tasks
+end
+
+local function request_of(task, mark, name)
+  local body = fixtures.request(name or task.name, mark)
+  body.against = task.against
+  return task.rows and fixtures.with_rows(body, task.rows) or body
+end
+
+-- The i-th of an RL mix: three of ten do not build, three are wrong. Or of timed ones alone.
+local function body_of(i, tasks, names, timed_only)
+  local place = timed_only and 9 or i % 10
+  local fails, mark = place >= 3 and place < 6, ("mix %d %d"):format(i, sched.now() * 1e6)
+  local among = tasks
+  if fails then
+    among = {}
+    for _, task in ipairs(tasks) do
+      among[#among + 1] = task.name == names.spoiled and task or nil
+    end
+  end
+  local body = request_of(among[i % math.max(1, #among) + 1] or {}, mark, fails and names.wrong or nil)
+  if place < 3 then
+    for path, text in pairs(body.files) do
+      body.files[path] = path:find("^kernels/") and text .. "int broken(" or text
+    end
+  end
+  return body
+end
+
+-- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
+local function shares(walls, judged)
+  local parts = {}
+  for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "baselines", "time", "beside",
+    "brackets", "wait" } do
+    if walls[part] then
+      parts[#parts + 1] = ("%s %.2f s"):format(part, walls[part] / math.max(1, judged))
+    end
+  end
+  return table.concat(parts, ", ") .. " of a timed verdict"
+end
+
+local function add_walls(walls, verdict)
+  for part, wall in pairs(verdict.wall_s) do
+    walls[part] = (walls[part] or 0) + wall
+  end
+end
+
+-- Verdicts on all bodies, so many at once. Their parts are summed up over those that were judged; `see` sees each.
+local function judge_all(process, label, bodies, jobs, see)
+  local walls, judged, bar = {}, 0, progress.begin(label, #bodies)
+  sched.map(bodies, function(body)
+    local verdict = assert(process:request("evaluate", body))
+    see(verdict)
+    if verdict.status == "void" then
+      log.print(("void: %s, %s"):format(verdict.reason or "", verdict.detail or ""))
+    end
+    if verdict.status == "ok" then
+      judged = judged + 1
+      add_walls(walls, verdict)
+    end
+    bar:add(1)
+  end, { limit = jobs + 1, on_failure = "raise" })
+  bar:finish()
+  return walls, judged
+end
+
+local function mixed(process, count, jobs, tasks, names, timed_only)
+  local bodies = {}
+  for i = 1, count do
+    bodies[i] = body_of(i, tasks, names, timed_only)
+  end
+  local exclusive, by_status, begin = {}, {}, sched.now()
+  local walls, judged = judge_all(process, timed_only and "timed" or "RL mix", bodies, jobs, function(verdict)
+    by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
+    exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
+  end)
+  local seconds, parts = sched.now() - begin, {}
+  for status, number in pairs(by_status) do
+    parts[#parts + 1] = ("%d %s"):format(number, status)
+  end
+  table.sort(parts)
+  log.print(("warm, %d distinct%s over %d tasks   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
+    timed_only and " timed" or "", #tasks, seconds / count, 3600 * count / seconds, table.concat(parts, ", ")))
+  log.print(("where it goes       %s"):format(shares(walls, judged)))
+  log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
+    quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))
+end
+
+-- The first verdict on each task: its sets and its baselines are made for it.
+local function opened(process, tasks, jobs)
+  local bodies, begin, prepared, alone = {}, sched.now(), {}, 0
+  for i, task in ipairs(tasks) do
+    bodies[i] = request_of(task)
+  end
+  local walls, judged = judge_all(process, "new tasks", bodies, jobs, function(verdict)
+    for part, seconds in pairs(verdict.evidence.preparation_s or {}) do
+      prepared[part] = (prepared[part] or 0) + seconds
+    end
+    alone = alone + (verdict.evidence.baselines_alone and 1 or 0)
+  end)
+  log.print(("new tasks           %.1f s each, %d of %d judged (first verdicts, %d at once)"):format(
+    (sched.now() - begin) / #tasks, judged, #tasks, jobs))
+  log.print(("where it goes       %s"):format(shares(walls, judged)))
+  local parts = {}
+  for part, seconds in pairs(prepared) do
+    parts[#parts + 1] = ("%s %.2f s"):format(part, seconds / #tasks)
+  end
+  table.sort(parts)
+  log.print(("of it once a task   %s; %d compiled alone"):format(table.concat(parts, ", "), alone))
+end
+
+-- One after the other: what one waits from files to verdict.
+local function waited(process, count, name)
+  local waits, exclusive, walls, judged, took = {}, {}, {}, 0, 0
+  for i = 1, count do
+    local body, begin = fixtures.request(name, ("wait %d %d"):format(i, sched.now() * 1e6)), sched.now()
+    local verdict = assert(process:request("evaluate", body))
+    waits[i] = sched.now() - begin
+    if verdict.status == "ok" then
+      judged, took = judged + 1, took + verdict.times.candidate_s
+      exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
+      add_walls(walls, verdict)
+    end
+  end
+  log.print(("files to verdict    median %.2f s, 90 %% %.2f s, %d of %d distinct of %s (%.2f ms) in turn"):format(
+    quantile(waits, 0.5), quantile(waits, 0.9), judged, count, name, 1e3 * took / math.max(1, judged)))
+  log.print(("where it goes       %s; exclusive lease median %.0f ms"):format(shares(walls, judged),
+    quantile(exclusive, 0.5) * 1e3))
+end
+
+local function equal_programs(process, pairs_wanted)
+  local faster, void, decided, ratios, slack, brackets = 0, 0, 0, {}, 0, 0
+  local bar = progress.begin("A/A", pairs_wanted)
+  for i = 1, pairs_wanted do
+    local body = fixtures.request("good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
+    body.against = "self"
+    local verdict = assert(process:request("evaluate", body))
+    if verdict.status ~= "ok" then
+      void = void + 1
+    else
+      faster = faster + (verdict.faster.self and 1 or 0)
+      ratios[#ratios + 1] = verdict.speedup.self
+      slack = verdict.slack_s
+      local taken = #verdict.evidence.brackets.self
+      brackets = brackets + taken
+      -- Not where the brackets ended without a decision, nor where nothing may be said.
+      decided = decided + (verdict.speed == "measured" and (verdict.faster.self or taken < MOST_BRACKETS) and 1 or 0)
+    end
+    bar:add(1, { faster = faster, decided = decided, void = void })
+  end
+  bar:finish()
+  log.print(("A/A, %d verdicts    %d called faster, %d decided, %d not judged; ratio 1 %% %.3f, median %.3f, 99 %% %.3f; "
+    .. "%.1f brackets each; slack %.0f us"):format(pairs_wanted, faster, decided, void, quantile(ratios, 0.01),
+    quantile(ratios, 0.5), quantile(ratios, 0.99), brackets / math.max(1, #ratios), slack * 1e6))
+  return faster
+end
+
+local function run(list)
+  local options = args.parse(OPTIONS, list, ABOUT)
+  local chosen = settings(options.set)
+  if #chosen.checkouts > 0 then
+    local compared = true
+    for _, checkout in ipairs(chosen.checkouts) do
+      compared = others.compare(checkout.which, checkout.folder) and compared
+    end
+    return compared and 0 or 1
+  end
+  local names = NAMES[chosen.target]
+  local process, begin = assert(judge.open(nil, { jobs = chosen.jobs })), sched.now()
+  local first = assert(process:request("evaluate", fixtures.request(names.waited[1])))
+  log.print(("cold                %.1f s from start to the first verdict (%s)"):format(sched.now() - begin,
+    first.status))
+  for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do  -- their baselines
+    assert(process:request("evaluate", fixtures.request(name)))
+  end
+  local tasks = chosen.mix > 0 and tasks_of(names.good, chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil) or {}
+  if #tasks > 0 then
+    opened(process, tasks, chosen.jobs)
+  end
+  local state = { stop = false, steps = 0 }
+  local training = chosen.busy and sched.spawn(busy_trainer, state) or nil
+  if chosen.mix > 0 then
+    for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do
+      waited(process, chosen.waits, name)
+    end
+    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, names, true)
+    mixed(process, chosen.mix, chosen.jobs, tasks, names)
+  end
+  local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
+  state.stop = true
+  if training then
+    training:wait()
+    log.print(("trainer             %d steps meanwhile"):format(state.steps))
+  end
+  process:close()
+  return faster <= math.max(2, 0.01 * chosen.pairs) and 0 or 1
+end
+
+return { name = ABOUT.name, summary = ABOUT.summary, options = OPTIONS, run = run }
