@@ -24,7 +24,7 @@ local verdicts = require "judge.verdict"
 local OPTIONS = {
   { name = "--output", kind = "text", default = "runs/hunt", help = "folder of the hunt's state and of what it finds" },
   { name = "--corpus", kind = "text", default = "tests/data/kernels", help = "folder of groups of candidates" },
-  { name = "--groups", kind = "text", help = "groups of it, with commas (else good,cheat, or cuda/good,cuda/cheat)" },
+  { name = "--groups", kind = "text", help = "groups of it, with commas (else good and cheat of the target)" },
   { name = "--target", kind = "text", default = "cpu", help = "cpu or cuda" },
   { name = "--match", kind = "text", help = "candidates whose name contains this" },
   { name = "--minutes", kind = "number", default = 60, help = "of hunting" },
@@ -38,7 +38,7 @@ local OPTIONS = {
 local ABOUT = { name = "recipes/hunt.lua", summary = "looks for answers that pass without being computed" }
 local SHARE = 0.97         -- of the time of what a mutant was made of
 local BUDGET = 60          -- verdicts to shrink a find
-local GROUPS = { cpu = "good,cheat", cuda = "cuda/good,cuda/cheat" }
+local GROUPS = { cpu = "cpu/good,cpu/cheat", cuda = "cuda/good,cuda/cheat" }
 
 local Hunt = {}
 Hunt.__index = Hunt

@@ -18,7 +18,7 @@ end
 
 --- The candidates of groups of a corpus, in the order of their names. What has no kernel to change is left out.
 ---@param corpus string
----@param groups string[]   "good", "cheat", "cuda/good", …
+---@param groups string[]   "cpu/good", "cpu/cheat", "cuda/good", …
 ---@return {name: string, source: string, files: table<string, string>, expected: table}[]
 function candidates.load(corpus, groups)
   local list = {}

@@ -16,7 +16,7 @@ local TURNS = [[
 import fcntl, os, sys, tempfile, time, types
 sys.modules["torch"] = types.ModuleType("torch")
 sys.path.insert(0, sys.argv[1])
-import check_device as device
+from khost.check import check_device as device
 device.FOLDER = tempfile.mkdtemp()
 record = device.FOLDER + "/record"
 out = os.open(record, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
@@ -200,7 +200,7 @@ return {
     local path = (fs.env("TMPDIR") or "/tmp") .. "/khost-check-turns.py"
     assert(fs.write(path, TURNS))
     local done = assert(machine.run({ fs.env("KHOST_PYTHON") or "python3", "-I", path,
-      fs.root() .. "/sandbox/python/khost" }, { timeout_s = 60 }))
+      fs.root() .. "/sandbox/python" }, { timeout_s = 60 }))
     harness.expect((done.output:gsub("%s+$", "")), "begin | end time timed time timed new")
   end,
 

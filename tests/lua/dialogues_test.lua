@@ -1,6 +1,6 @@
 -- policies.teacher and training.dialogues: whole dialogues in real workspaces, with a judge that knows the expert's
 -- answers; what of them is imitated; packs.
-local call_formats = require "tests.long.call_formats"
+local call_formats = require "tests.manual.long.call_formats"
 local config = require "khost.config"
 local dialogues = require "training.dialogues"
 local experts = require "policies.experts"

@@ -1,5 +1,5 @@
 -- A small number of what tests/manual/long/episodes.lua does with 256 episodes.
-local episodes = require "tests.long.episodes"
+local episodes = require "tests.manual.long.episodes"
 local t = require "tests.lua.harness"
 
 local spec = {}

@@ -8,7 +8,7 @@ import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path.insert(0, os.path.join(ROOT, "sandbox/python/khost"))
+sys.path.insert(0, os.path.join(ROOT, "sandbox/python"))
 import torch  # noqa: E402
 from torch._inductor.runtime.benchmarking import benchmarker  # noqa: E402
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: E402

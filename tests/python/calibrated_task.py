@@ -6,7 +6,7 @@ import os
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path.insert(0, os.path.join(ROOT, "sandbox/python/khost"))
+sys.path.insert(0, os.path.join(ROOT, "sandbox/python"))
 import torch  # noqa: E402
 
 from khost.values.calibration import Calibration  # noqa: E402

@@ -7,7 +7,7 @@ import types
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/python/khost")]
+sys.path[:0] = [os.path.join(ROOT, "sandbox/python")]
 import torch  # noqa: E402
 
 from khost.candidate.candidate_mixed import Rules  # noqa: E402

@@ -8,7 +8,7 @@ import textwrap
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/subject"), os.path.join(ROOT, "sandbox/python/khost")]
+sys.path[:0] = [os.path.join(ROOT, "sandbox/python")]
 import torch  # noqa: E402
 
 from khost.check import check  # noqa: E402

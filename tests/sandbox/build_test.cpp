@@ -163,7 +163,7 @@ KHOST_EXPORT(scale)
 }
 
 TEST_CASE("every good, wrong and crashing candidate builds, and only the announced ones do not") {
-  for (const char* group : {"good", "wrong", "crash"}) {
+  for (const char* group : {"cpu/good", "cpu/wrong", "cpu/crash"}) {
     for (const auto& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / "tests/data/kernels" / group)) {
       const std::string expected = read_text(entry.path() / "expected.json");
       const auto built = build({.files = candidate_files(entry.path()), .cache_dir = shared_cache()});

@@ -32,11 +32,10 @@ bool ready(bool device) {
 Json recorded(const fs::path& file, const fs::path& answer) {
   const std::string folder = KHOST_SOURCE_DIR;
   const std::string program =
-      "import json, sys; sys.path[:0] = sys.argv[1:3]; from candidate_record import record; "
-      "json.dump(record({'source': open(sys.argv[3]).read(), 'init': None}), open(sys.argv[4], 'w'))";
+      "import json, sys; sys.path.insert(0, sys.argv[1]); from khost.candidate.candidate_record import record; "
+      "json.dump(record({'source': open(sys.argv[2]).read(), 'init': None}), open(sys.argv[3], 'w'))";
   const std::string command = std::string(getenv("KHOST_PYTHON")) + " -c \"" + program + "\" " + folder +
-                              "/sandbox/subject " + folder + "/sandbox/python/khost " + file.string() + " " +
-                              answer.string();
+                              "/sandbox/python " + file.string() + " " + answer.string();
   REQUIRE(std::system(command.c_str()) == 0);
   return Json::parse(read_text(answer));
 }

@@ -54,7 +54,7 @@ TEST_CASE("a block that is measured again holds sets that no process of the cand
     return;
   }
   const Hog hog;
-  const Json verdict = timed("good/relu_plus_one", "own");
+  const Json verdict = timed("cpu/good/relu_plus_one", "own");
   CAPTURE(verdict.dump());
   CHECK(verdict.value("status", "") == "ok");
   CHECK(verdict.value("speed_reason", "") == "disturbed");
@@ -66,7 +66,7 @@ TEST_CASE("a process of a candidate finds nothing that an earlier one left in th
     MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
     return;
   }
-  const Json verdict = timed("mixed/tells_its_other_processes", "mixed");
+  const Json verdict = timed("cpu/mixed/tells_its_other_processes", "mixed");
   CAPTURE(verdict.dump());
   CHECK(verdict.value("status", "") == "ok");
 }

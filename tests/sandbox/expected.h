@@ -17,7 +17,7 @@ inline bool meets(const Json& wanted, const Json& got) {
   return wanted.is_array() ? std::find(wanted.begin(), wanted.end(), got) != wanted.end() : wanted == got;
 }
 
-// The candidates of tests/data/kernels below `root`, a checkout. Names are paths there, "good/row_softmax".
+// The candidates of tests/data/kernels below `root`, a checkout. Names are paths there, "cpu/good/row_softmax".
 class Expectations {
  public:
   explicit Expectations(const std::filesystem::path& root)

@@ -131,7 +131,7 @@ class JudgeProcess {
   std::map<int, Json> answers_;
 };
 
-// {"task", "files"} of a fixture, for example "good/row_softmax".
+// {"task", "files"} of a fixture, for example "cpu/good/row_softmax".
 inline Json fixture(const std::string& name) {
   const std::filesystem::path folder = std::filesystem::path(JudgeProcess::root()) / "tests/data/kernels" / name;
   Json files = Json::object();

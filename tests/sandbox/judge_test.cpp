@@ -54,7 +54,7 @@ void judge_all(const std::string& group) {
   JudgeProcess& judge = JudgeProcess::shared();
   std::vector<std::pair<std::string, int>> asked;
   for (const std::string& name : expectations().names(group)) {
-    if (judge::kSanitized && name == "crash/exhausts_memory") {
+    if (judge::kSanitized && name == "cpu/crash/exhausts_memory") {
       continue;  // what it is refused is a limit of addresses, which AddressSanitizer cannot live under
     }
     if (!expectations().victim(name).empty()) {
@@ -73,27 +73,27 @@ void judge_all(const std::string& group) {
 }
 
 TEST_CASE("the judge finds every good candidate correct") {
-  judge_all("good");
+  judge_all("cpu/good");
 }
 TEST_CASE("the judge finds every wrong candidate wrong") {
-  judge_all("wrong");
+  judge_all("cpu/wrong");
 }
 TEST_CASE("a candidate that crashes, hangs or misbehaves costs nobody but itself") {
-  judge_all("crash");
+  judge_all("cpu/crash");
 }
 TEST_CASE("no cheat passes the judge unless it pays its price") {
-  judge_all("cheat");
+  judge_all("cpu/cheat");
 }
 
 TEST_CASE("a task that nobody can be judged on is named as the fault, not the candidate") {
-  judge_all("task");
+  judge_all("cpu/task");
 }
 
 TEST_CASE("who comes behind a cheat before the same judge gets its own verdict") {
   if (!ready()) {
     return;
   }
-  for (const char* group : {"cheat", "crash"}) {
+  for (const char* group : {"cpu/cheat", "cpu/crash"}) {
     for (const std::string& name : expectations().names(group)) {
       const std::string victim = expectations().victim(name);
       if (victim.empty()) {
@@ -122,7 +122,7 @@ TEST_CASE("who comes behind a cheat before the same judge gets its own verdict")
 TEST_CASE("every cheat says what it does and by which mechanism, and what is open names a candidate") {
   const std::set<std::string> mechanisms = {"clock",  "input",     "state", "process",
                                             "memory", "tolerance", "text",  "library"};
-  for (const char* group : {"cheat", "cuda/cheat", "cuda/python/cheat"}) {
+  for (const char* group : {"cpu/cheat", "cuda/cheat", "python/cheat"}) {
     for (const std::string& name : expectations().names(group)) {
       const Json expected = expectations().of(name);
       CAPTURE(name);
@@ -145,23 +145,23 @@ TEST_CASE("the judge answers an agent on visible inputs that judge nothing") {
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  const Json good = judge.ask("verify", fixture("good/layer_norm"));
+  const Json good = judge.ask("verify", fixture("cpu/good/layer_norm"));
   CAPTURE(good.dump());
   CHECK(good.value("ok", false));
   CHECK(good.value("correct", false));
   CHECK(good.value("text", "").find("Correct") != std::string::npos);
 
-  const Json wrong = judge.ask("verify", fixture("wrong/off_by_one"));
+  const Json wrong = judge.ask("verify", fixture("cpu/wrong/off_by_one"));
   CAPTURE(wrong.dump());
   CHECK_FALSE(wrong.value("ok", true));
   CHECK(wrong.value("text", "").find("1 of 524288 elements are wrong") != std::string::npos);
   CHECK(wrong.value("text", "").find("expected") != std::string::npos);
 
-  const Json broken = judge.ask("verify", fixture("crash/does_not_compile"));
+  const Json broken = judge.ask("verify", fixture("cpu/crash/does_not_compile"));
   CHECK(broken.value("status", "") == "build_failed");
   CHECK(broken.value("text", "").find("error") != std::string::npos);
 
-  Json body = fixture("good/layer_norm");
+  Json body = fixture("cpu/good/layer_norm");
   body["measure"] = false;
   const Json verdict = judge.ask("evaluate", body);
   REQUIRE(verdict["evidence"].contains("seeds"));
@@ -171,7 +171,7 @@ TEST_CASE("the judge answers an agent on visible inputs that judge nothing") {
       CHECK(secret != visible);
     }
   }
-  const Json again = judge.ask("verify", fixture("good/layer_norm"));
+  const Json again = judge.ask("verify", fixture("cpu/good/layer_norm"));
   CHECK(again["evidence"]["seeds"] == good["evidence"]["seeds"]);
   const Json second = judge.ask("evaluate", body);
   CHECK(second["evidence"]["seeds"] != verdict["evidence"]["seeds"]);
@@ -182,7 +182,7 @@ TEST_CASE("the judge refuses what it cannot work on with a reason") {
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  const Json files = fixture("good/row_softmax")["files"];
+  const Json files = fixture("cpu/good/row_softmax")["files"];
   const std::string head = "import torch\nimport torch.nn as nn\n";
   const auto verdict = [&](const std::string& source) {
     return judge.ask("evaluate", {{"task", {{"source", source}}}, {"files", files}, {"measure", false}});
@@ -200,7 +200,7 @@ TEST_CASE("the judge refuses what it cannot work on with a reason") {
                              "def get_inputs():\n  return [torch.rand(4)]\n");
   CHECK(draws.value("detail", "").find("deterministic") != std::string::npos);
   CHECK(judge.ask("evaluate", {{"files", files}})["error"]["code"] == "bad_input");
-  CHECK(judge.ask("applaud", fixture("good/row_softmax"))["error"]["code"] == "bad_input");
+  CHECK(judge.ask("applaud", fixture("cpu/good/row_softmax"))["error"]["code"] == "bad_input");
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST_CASE("a kernel that fails while it is timed is no longer correct") {
   JudgeProcess& judge = JudgeProcess::shared();
   std::vector<int> asked;
   for (const Late& late : kLate) {
-    Json body = test::fixture("good/row_softmax");
+    Json body = test::fixture("cpu/good/row_softmax");
     body["files"] = {{"kernels/late.cpp", source_of(late)}};
     body["against"] = "self";
     asked.push_back(judge.send("evaluate", body));

@@ -1,5 +1,5 @@
-// The rule set `mixed`: every candidate of tests/data/kernels/cpu/mixed gets the verdict that is written beside it, and under
-// `own` the one under "own".
+// The rule set `mixed`: every candidate of tests/data/kernels/cpu/mixed gets the verdict that is written beside it, and
+// under `own` the one under "own".
 #include <doctest/doctest.h>
 
 #include <string>
@@ -37,7 +37,7 @@ Json body_of(const std::string& name, const std::string& rules) {
 
 std::vector<std::pair<std::string, int>> ask_all(JudgeProcess& judge, const std::string& rules) {
   std::vector<std::pair<std::string, int>> asked;
-  for (const std::string& name : expectations().names("mixed")) {
+  for (const std::string& name : expectations().names("cpu/mixed")) {
     asked.emplace_back(name, judge.send("evaluate", body_of(name, rules)));
   }
   REQUIRE(!asked.empty());
@@ -49,7 +49,7 @@ TEST_CASE("mixed rules: sound candidates pass, and those whose own kernels do no
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  for (const auto& [name, id] : ask_all(judge, "mixed")) {
+  for (const auto& [name, id] : ask_all(judge, "cpu/mixed")) {
     const Json verdict = judge.wait(id);
     CAPTURE(name);
     CAPTURE(verdict.dump());
@@ -83,7 +83,7 @@ TEST_CASE("mixed rules: a candidate of own kernels alone has the whole share") {
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  const Json verdict = judge.wait(judge.send("evaluate", body_of("good/multi_kernel", "mixed")));
+  const Json verdict = judge.wait(judge.send("evaluate", body_of("cpu/good/multi_kernel", "mixed")));
   CAPTURE(verdict.dump());
   CHECK(verdict.value("status", "") == "ok");
   CHECK(verdict.value("own_share", 0.0) == 1);
@@ -94,7 +94,7 @@ TEST_CASE("mixed rules: another word is a bad request") {
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  const Json answer = judge.wait(judge.send("evaluate", body_of("good/multi_kernel", "some")));
+  const Json answer = judge.wait(judge.send("evaluate", body_of("cpu/good/multi_kernel", "some")));
   CAPTURE(answer.dump());
   CHECK(answer.dump().find("own or mixed expected") != std::string::npos);
 }

@@ -109,8 +109,8 @@ TEST_CASE("what the recorder writes is a plan that binds to the built library") 
                         {"state", state}};
   const CacheFolder scratch;
   std::ofstream(scratch.path + "/request") << request.dump();
-  const std::string command = python + " " KHOST_SOURCE_DIR "/sandbox/subject/recorder.py < " + scratch.path +
-                              "/request > " + scratch.path + "/plan";
+  const std::string command = python + " " KHOST_SOURCE_DIR "/sandbox/python/khost/candidate/recorder.py < " +
+                              scratch.path + "/request > " + scratch.path + "/plan";
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string answer = read_text(scratch.path + "/plan");
   Result<Plan> plan = Plan::parse(Json::parse(answer));

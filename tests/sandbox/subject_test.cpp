@@ -159,7 +159,7 @@ TEST_CASE("the subject's own test passes") {
 }
 
 TEST_CASE("a subject plays its plan on fresh inputs, one turn at a time") {
-  Subject subject = subject_of(kKernels / "good/elementwise_chain");
+  Subject subject = subject_of(kKernels / "cpu/good/elementwise_chain");
   REQUIRE_MESSAGE(subject.ready(), subject.page().message);
   REQUIRE_MESSAGE(subject.page().status == 0, subject.page().message);
   for (std::uint32_t seq = 2; seq < 12; seq++) {
@@ -183,7 +183,7 @@ TEST_CASE("a subject plays its plan on fresh inputs, one turn at a time") {
 }
 
 TEST_CASE("an error code of a launcher reaches the control page") {
-  Subject subject = subject_of(kKernels / "crash/error_code");
+  Subject subject = subject_of(kKernels / "cpu/crash/error_code");
   REQUIRE(subject.ready());
   REQUIRE(subject.call(2));
   CHECK(subject.page().status == 42);
@@ -194,7 +194,7 @@ TEST_CASE("a candidate that crashes takes only its own process down") {
   for (const std::string name :
        {"segfault", "exits", "forks_without_end", "fills_the_disk", "writes_outside", "writes_inputs"}) {
     CAPTURE(name);
-    Subject subject = subject_of(kKernels / "crash" / name);
+    Subject subject = subject_of(kKernels / "cpu/crash" / name);
     REQUIRE(subject.ready());
     subject.x()[0] = 3;
     post_go(subject.page(), 2);
@@ -206,7 +206,7 @@ TEST_CASE("a candidate that crashes takes only its own process down") {
 }
 
 TEST_CASE("a candidate that hangs is killed") {
-  Subject subject = subject_of(kKernels / "crash/hang");
+  Subject subject = subject_of(kKernels / "cpu/crash/hang");
   REQUIRE(subject.ready());
   CHECK_FALSE(subject.call(2, 0.2));
   subject.jail().kill();
@@ -214,7 +214,7 @@ TEST_CASE("a candidate that hangs is killed") {
 }
 
 TEST_CASE("a gigabyte of prints goes nowhere") {
-  Subject subject = subject_of(kKernels / "crash/prints_a_gigabyte");
+  Subject subject = subject_of(kKernels / "cpu/crash/prints_a_gigabyte");
   REQUIRE(subject.ready());
   subject.x()[5] = -1;
   REQUIRE(subject.call(2, 20));

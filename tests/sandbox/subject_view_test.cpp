@@ -93,7 +93,7 @@ KHOST_EXPORT(relu_plus_one)
 )";
 
 void check_right(const char* kernel) {
-  Json body = fixture("good/relu_plus_one");
+  Json body = fixture("cpu/good/relu_plus_one");
   body["files"] = {{"kernels/relu_plus_one.cpp", kernel}};
   body["measure"] = false;
   const Json verdict = JudgeProcess::shared().ask("evaluate", body);

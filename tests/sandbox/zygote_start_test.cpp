@@ -26,14 +26,8 @@ class OtherRoot {
     REQUIRE(mkdtemp(name.data()) != nullptr);
     root_ = name;
     fs::permissions(root_, fs::perms(0755));
-    for (const char* folder : {"sandbox/python/khost", "sandbox/subject"}) {
-      fs::create_directories(root_ / folder);
-      for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(KHOST_SOURCE_DIR) / folder)) {
-        if (entry.path().extension() == ".py") {
-          fs::copy_file(entry.path(), root_ / folder / entry.path().filename());
-        }
-      }
-    }
+    fs::create_directories(root_ / "sandbox");
+    fs::copy(fs::path(KHOST_SOURCE_DIR) / "sandbox/python", root_ / "sandbox/python", fs::copy_options::recursive);
   }
   OtherRoot(const OtherRoot&) = delete;
   OtherRoot& operator=(const OtherRoot&) = delete;

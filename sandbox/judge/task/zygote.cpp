@@ -242,7 +242,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
   Fd ours(ends[0]), theirs(ends[1]);
   JailSpec spec;
   spec.name = name;
-  spec.argv = {place.python, "-I", place.root + "/sandbox/python/khost/zygote.py"};
+  spec.argv = {place.python, "-I", place.root + "/sandbox/python/khost/process/zygote.py"};
   const bool debugged = getenv("KHOST_JUDGE_DEBUG") != nullptr;
   if (!debugged) {
     spec.argv.emplace_back("--quiet");
@@ -251,8 +251,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const st
     spec.argv.push_back("--compile");
   }
   const std::string venv = fs::path(place.python).parent_path().parent_path().string();
-  spec.readable_prefixes = {venv, prefix_of(place.python), place.root + "/sandbox/python/khost",
-                            place.root + "/sandbox/subject"};
+  spec.readable_prefixes = {venv, prefix_of(place.python), place.root + "/sandbox/python"};
   const std::string library = sandbox::self_directory() + "/libkhost_subject_python.so";
   if (fs::exists(library)) {
     spec.readable_prefixes.push_back(library);

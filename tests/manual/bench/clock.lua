@@ -5,7 +5,7 @@
 --   --only TEXT   candidates whose name contains this        --tries N   verdicts of each length, the median counts
 -- Exit code 1 when one from 100 us to 50 ms is more than 3 % apart, or another one more than that and the slack.
 local args = require "lib.args"
-local fixtures = require "tests.bench.fixtures"
+local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
 local log = require "khost.log"
 local progress = require "khost.progress"

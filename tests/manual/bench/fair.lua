@@ -5,7 +5,7 @@
 -- broadcast_bias is more than 10 % off their median. Wants a quiet machine; KHOST_PREBUILT and KHOST_ROOT of an older
 -- build show what was before.
 local args = require "lib.args"
-local fixtures = require "tests.bench.fixtures"
+local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
 local log = require "khost.log"
 
@@ -14,7 +14,7 @@ local OPTIONS = {
   { name = "--sizes", kind = "text", default = "4,8,16,32,64,96,128", help = "of x, in MiB; a set holds x and x + 1" },
 }
 local ABOUT = { name = "fair", summary = "what the CPU's baselines pay beside a plain loop" }
-local LOOP, BIAS = "good/adds_one_to_64_mib", "good/broadcast_bias"
+local LOOP, BIAS = "cpu/good/adds_one_to_64_mib", "cpu/good/broadcast_bias"
 local ROWS_A_MIB = 64  -- of 4,096 floats
 local LEAST, MOST, APART = 0.9, 1.1, 0.1
 

@@ -13,7 +13,7 @@
 #   result.h           the same verdict after an edit of host/base/result.h, which most files include
 set -euo pipefail
 
-root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../.." && pwd)
 [ $# -gt 0 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/khost-first-use.XXXXXX")
 trap 'rm -rf "$work"' EXIT

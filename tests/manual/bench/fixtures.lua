@@ -8,7 +8,7 @@ local INCLUDES = { "/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/local/
 
 local function folder_of(name) return ("%s/tests/data/kernels/%s"):format(fs.root(), name) end
 
---- Names of a group's candidates, "good/row_softmax".
+--- Names of a group's candidates, "cpu/good/row_softmax".
 ---@param group string
 ---@return string[]
 function fixtures.names(group)
@@ -23,14 +23,14 @@ function fixtures.names(group)
   return names
 end
 
---- The body of a request: task, files and target ("cuda/…" names candidates of the GPU). `mark` makes the artefact
+--- The body of a request: task, files and target ("cuda/…" and "python/…" name candidates of the GPU). `mark` makes the artefact
 --- another one than before, with the same code.
 ---@param name string
 ---@param mark? string
 ---@return table
 function fixtures.request(name, mark)
   local folder, files = folder_of(name), {}
-  local python = name:find("^cuda/python/") ~= nil  -- marked in the module: its extension stays as it was built
+  local python = name:find("^python/") ~= nil  -- marked in the module: its extension stays as it was built
   for _, entry in ipairs(fs.list(folder .. "/kernels") or {}) do
     files["kernels/" .. entry] = fs.read(folder .. "/kernels/" .. entry)
       .. (mark and not python and ("// %s\n"):format(mark) or "")
@@ -41,7 +41,7 @@ function fixtures.request(name, mark)
   end
   return {
     task = { source = assert(fs.read(folder .. "/model.py")), name = name }, files = files,
-    target = name:find("^cuda/") and "cuda" or "cpu",
+    target = name:find("^cpu/") and "cpu" or "cuda",
   }
 end
 

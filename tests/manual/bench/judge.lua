@@ -12,9 +12,9 @@
 --   --set busy=false  with a trainer that steps in this process meanwhile (needs a khost with the trainer)
 -- Exit code 1 when more than 1 % of the A/A verdicts (and more than 2) said faster.
 local args = require "lib.args"
-local fixtures = require "tests.bench.fixtures"
+local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
-local others = require "tests.bench.others"
+local others = require "tests.manual.bench.others"
 local log = require "khost.log"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
@@ -26,7 +26,7 @@ local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A
 local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
   against = "both" }
 local NAMES = {
-  cpu = { good = fixtures.names "good", wrong = "wrong/off_by_one", waited = { "good/row_softmax" } },
+  cpu = { good = fixtures.names "cpu/good", wrong = "cpu/wrong/off_by_one", waited = { "cpu/good/row_softmax" } },
   -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its
   -- baselines, and one that calls cuBLAS as they do.
   cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
@@ -235,7 +235,7 @@ local function equal_programs(process, pairs_wanted)
   local faster, void, decided, ratios, slack, brackets = 0, 0, 0, {}, 0, 0
   local bar = progress.begin("A/A", pairs_wanted)
   for i = 1, pairs_wanted do
-    local body = fixtures.request("good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
+    local body = fixtures.request("cpu/good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
     body.against = "self"
     local verdict = assert(process:request("evaluate", body))
     if verdict.status ~= "ok" then

@@ -5,7 +5,7 @@
 --                    empty cache of builds too), or one that stands, as it does in a run
 --   the same again   builds are cached where a side caches them
 --   as one .cu       the same kernel by the direct ABI, as an agent of this host writes it
-local fixtures = require "tests.bench.fixtures"
+local fixtures = require "tests.manual.bench.fixtures"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local judge = require "judge.client"
@@ -17,8 +17,8 @@ local others = {}
 
 local TIMEOUT_S = 300
 local SIDES = {
-  kernelbench = { name = "cuda/python/good/inline", label = "KernelBench" },
-  cuda_agent = { name = "cuda/python/good/workspace", label = "CUDA-Agent" },
+  kernelbench = { name = "python/good/inline", label = "KernelBench" },
+  cuda_agent = { name = "python/good/workspace", label = "CUDA-Agent" },
 }
 
 local function marked(name, mark)

@@ -7,7 +7,7 @@ local json = require "khost.json"
 local log = require "khost.log"
 local machine = require "khost.machine"
 local sched = require "khost.sched"
-local smollm2 = require "tests.bench.smollm2"
+local smollm2 = require "tests.manual.bench.smollm2"
 local trainer = require "khost.trainer"
 
 local CARD = smollm2.card

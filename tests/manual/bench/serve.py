@@ -30,7 +30,7 @@ import tempfile
 import threading
 import time
 
-FIXTURES = ["good/relu_plus_one", "good/row_softmax", "wrong/off_by_one"]
+FIXTURES = ["cpu/good/relu_plus_one", "cpu/good/row_softmax", "cpu/wrong/off_by_one"]
 BROKEN = "int broken(\n"
 MOST_GROWTH = 1.05   # of resident memory, of the last minute over the second
 MOST_UNFAIR = 2.0    # of a client's mean time over the mean of all
@@ -49,7 +49,7 @@ KINDS = {"judge": ("khost-judge",), "jail": ("khost-jail-exec", "khost-subject",
 def fixtures(root):
     """(task text, files, known status) of each candidate."""
     for name in FIXTURES:
-        folder = root / "tests" / "kernels" / name
+        folder = root / "tests/data/kernels" / name
         paths = [p for p in (folder / "kernels").rglob("*") if p.is_file()]
         if (folder / "model_new.py").exists():
             paths.append(folder / "model_new.py")

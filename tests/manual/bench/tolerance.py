@@ -11,8 +11,8 @@ import os
 import sys
 import time
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-sys.path[:0] = [os.path.join(ROOT, "sandbox/python/khost"), os.path.dirname(os.path.abspath(__file__))]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+sys.path[:0] = [os.path.join(ROOT, "sandbox/python"), os.path.dirname(os.path.abspath(__file__))]
 import torch  # noqa: E402
 
 from khost.values import bank  # noqa: E402

@@ -5,7 +5,7 @@
 local args = require "lib.args"
 local log = require "khost.log"
 local sched = require "khost.sched"
-local smollm2 = require "tests.bench.smollm2"
+local smollm2 = require "tests.manual.bench.smollm2"
 local trainer = require "khost.trainer"
 
 local CARD = smollm2.card

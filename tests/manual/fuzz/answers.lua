@@ -7,7 +7,7 @@ local answers = require "policies.endpoint.answer"
 local args = require "lib.args"
 local failure = require "policies.endpoint.failure"
 local json = require "khost.json"
-local mutate = require "tests.fuzz.mutate"
+local mutate = require "tests.manual.fuzz.mutate"
 local sched = require "khost.sched"
 
 local OPTIONS = {

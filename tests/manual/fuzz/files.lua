@@ -8,7 +8,7 @@
 local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local mutate = require "tests.fuzz.mutate"
+local mutate = require "tests.manual.fuzz.mutate"
 local sandbox = require "khost.sandbox"
 local sched = require "khost.sched"
 local tools = require "agent.tools"

@@ -6,7 +6,7 @@
 local args = require "lib.args"
 local fs = require "khost.fs"
 local gguf = require "tests.lua.gguf_kit"
-local mutate = require "tests.fuzz.mutate"
+local mutate = require "tests.manual.fuzz.mutate"
 local policy = require "khost.policy"
 local sched = require "khost.sched"
 local trainer = require "khost.trainer"

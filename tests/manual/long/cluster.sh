@@ -9,7 +9,7 @@
 # installed stays in $XDG_CACHE_HOME/khost/cluster. Timed rewards want a quiet machine: beside other
 # programs speeds stay unresolved, as they should. Allow 15 minutes.
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/khost/cluster
 mkdir -p "$cache"
 

@@ -11,7 +11,7 @@
 #   sanitizer      compute-sanitizer on khost-judge         others    beside KernelBench and CUDA-Agent, of which KERNELBENCH and
 #                                                                     CUDA_AGENT name checkouts
 set -uo pipefail
-cd "$(dirname "$(readlink -f "$0")")/../.." || exit 1
+cd "$(dirname "$(readlink -f "$0")")/../../.." || exit 1
 logs=${1:-$(mktemp -d)}
 shift || true
 parts=${*:-plans python profile exploits mix clock repeat cases sanitizer others}

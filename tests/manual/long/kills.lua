@@ -2,7 +2,7 @@
 -- (kills.py): each must be the right one, or void. Prints a line a verdict and ends with the counts; exit code 1 when a
 -- verdict was neither, or when none was right.
 local args = require "lib.args"
-local fixtures = require "tests.bench.fixtures"
+local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
 local log = require "khost.log"
 local sched = require "khost.sched"
@@ -12,7 +12,7 @@ local OPTIONS = {
   { name = "--jobs", kind = "number", default = 2, help = "verdicts at a time" },
 }
 local ABOUT = { name = "kills", summary = "verdicts while the judge's processes are killed" }
-local NAMES = { "good/row_softmax", "good/multi_kernel", "wrong/off_by_one", "crash/segfault", "good/relu_plus_one" }
+local NAMES = { "cpu/good/row_softmax", "cpu/good/multi_kernel", "cpu/wrong/off_by_one", "cpu/crash/segfault", "cpu/good/relu_plus_one" }
 
 local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import browser
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MOST_BYTES = 1_000_000
 MOST_LOAD_S = 5
 failures = []

@@ -5,7 +5,7 @@
 #
 # Needs KHOST_PYTHON (with PyTorch), the network once, and a built khost in KHOST_BUILD (build/ when unset).
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/khost/serve}
 build=${KHOST_BUILD:-$root/build}
 python=$folder/venv/bin/python

@@ -22,7 +22,7 @@ import nodes
 import serve
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel"]
-STARTER = pathlib.Path(__file__).resolve().parents[2] / "recipes" / "cluster" / "judges" / "slurm.sh"
+STARTER = pathlib.Path(__file__).resolve().parents[3] / "recipes" / "cluster" / "judges" / "slurm.sh"
 CONFIGURATION = """ClusterName=khost
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root

@@ -19,7 +19,7 @@ import tempfile
 import torch
 import transformers
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 AWKWARD = [
     "", " ", "  ", "\n", "\r\n\r\n", "\t\t x", "a\u00a0b", "x   \n\n  y  ", "don't I'LL we'Ve '\u017fa", "1234567890 3.14e-7 0x1F",
     "caf\u00e9 cafe\u0301 \u1e9b\u0323 \ufb01", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",

@@ -4,7 +4,7 @@
 #
 #   tests/manual/probes/sanitize.sh [BUILD]     BUILD: a folder with a built khost (default: KHOST_PREBUILT, or build)
 set -euo pipefail
-root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "$0")")/../../.." && pwd)
 build=$(readlink -f "${1:-${KHOST_PREBUILT:-$root/build}}")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -28,8 +28,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# For a run by itself; in a zygote both folders are known.
-sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "judge", "python"))
+# For a run by itself; in a zygote the package is known.
+sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
 
 from khost.task.manifest import named_key, scalar_node
 from khost.candidate.candidate_policy import Refused as NameRefused, check as check_names

@@ -18,8 +18,7 @@ import struct
 import sys
 import traceback
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "subject")]
+sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 IDLE_MS = 200  # nobody asks
 OF_TASKS = {"load", "sets", "calibrate", "check", "trace"}  # requests that run a task's own code and nobody else's

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 CLUSTER = ROOT / "recipes" / "cluster"
 TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
 TOKENIZER = "toy"

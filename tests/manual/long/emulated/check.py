@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.join(HERE, "../../..")
+ROOT = os.path.join(HERE, "../../../..")
 sys.path.insert(0, os.path.join(HERE, "../supervised"))
 import tasks as making  # noqa: E402
 

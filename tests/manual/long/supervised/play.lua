@@ -2,7 +2,7 @@
 
 local sched = require "khost.sched"
 
-local prompts = require "tests.long.supervised.prompts"
+local prompts = require "tests.manual.long.supervised.prompts"
 
 local play = {}
 

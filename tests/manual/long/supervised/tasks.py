@@ -14,7 +14,7 @@ import os
 import random
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../sandbox/python/khost"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../sandbox/python"))
 from khost.task.trace_graph import trace
 
 UNSEEN = {"gelu", "hardswish", "softplus", "mish", "log_softmax"}

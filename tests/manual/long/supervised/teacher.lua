@@ -3,7 +3,7 @@
 local expert = require "policies.expert_cuda"
 local fs = require "khost.fs"
 local json = require "khost.json"
-local play = require "tests.long.supervised.play"
+local play = require "tests.manual.long.supervised.play"
 
 local teacher = {}
 

@@ -1,0 +1,1 @@
+"""Operators of torch and modules of transformers, found and tried."""

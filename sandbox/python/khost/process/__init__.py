@@ -1,0 +1,1 @@
+"""Processes that fork one child a request, and what confines a child."""

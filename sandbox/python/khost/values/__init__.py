@@ -1,0 +1,1 @@
+"""How close is close enough: bounds by measurement, and the answers that they must refuse."""
