@@ -87,6 +87,7 @@ def map_fd(fd):
 
 
 def error_of(error):
+    from confinement import uses_up_the_room
     line = None
     trace = error.__traceback__
     while trace is not None:
@@ -96,7 +97,7 @@ def error_of(error):
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
     return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
-            "is_out_of_room": is_out_of_room(error), "trace": traceback.format_exc()[-3000:]}
+            "is_out_of_room": is_out_of_room(error) and not uses_up_the_room(), "trace": traceback.format_exc()[-3000:]}
 
 
 def answer(request, fds, state, channel):
