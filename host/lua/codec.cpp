@@ -57,7 +57,9 @@ Json read_table(lua_State* L, int i, int depth) {
   while (lua_next(L, i) != 0) {
     std::string key;
     if (lua_type(L, -2) == LUA_TSTRING) {
-      key = lua_tostring(L, -2);
+      size_t size = 0;
+      const char* bytes = lua_tolstring(L, -2, &size);
+      key.assign(bytes, size);  // with the zero bytes that it holds
     } else if (lua_type(L, -2) == LUA_TNUMBER) {
       key = std::to_string(static_cast<long long>(lua_tonumber(L, -2)));
     } else {

@@ -119,6 +119,16 @@ Result<std::string> read_beneath(std::string folder, std::string path, double mo
   return text ? text : Result<std::string>(beneath(folder, text.failure()));
 }
 
+// Replaces or creates a file of a folder that a stranger may write to.
+Status write_beneath(std::string folder, std::string path, std::string text) {
+  Result<sandbox::Folder> open = folder_at(folder);
+  if (!open) {
+    return open.failure();
+  }
+  Status written = open->write(path, text, std::nullopt);
+  return written ? written : Status(beneath(folder, written.failure()));
+}
+
 // What lies in a folder of a folder that a stranger filled: "file a.cpp", "folder b", "link c", "other d".
 Result<std::vector<std::string>> list_beneath(std::string folder, std::string path) {
   Result<sandbox::Folder> open = folder_at(folder);
@@ -229,13 +239,26 @@ void print_error(std::string text) {
 void open_fs(lua_State* L) {
   lua::add_class<Hold>(L, {lua::def<release>("release")});
   lua_newtable(L);
-  lua::add(L,
-           {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"), lua::def<exists>("exists"),
-            lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
-            lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
-            lua::def<read_beneath>("read_beneath"), lua::def<list_beneath>("list_beneath"), lua::def<sha256>("sha256"),
-            lua::def<sha256_file>("sha256_file"), lua::def<size>("size"), lua::def<rename>("rename"),
-            lua::def<root>("root"), lua::def<build_dir>("build_dir"), lua::def<print_error>("eprint")});
+  lua::add(L, {lua::def<read>("read"),
+               lua::def<write>("write"),
+               lua::def<list>("list"),
+               lua::def<exists>("exists"),
+               lua::def<mkdirs>("mkdirs"),
+               lua::def<remove_tree>("remove_tree"),
+               lua::def<absolute>("absolute"),
+               lua::def<environment>("env"),
+               lua::def<glob_paths>("glob"),
+               lua::def<hold>("hold"),
+               lua::def<read_beneath>("read_beneath"),
+               lua::def<write_beneath>("write_beneath"),
+               lua::def<list_beneath>("list_beneath"),
+               lua::def<sha256>("sha256"),
+               lua::def<sha256_file>("sha256_file"),
+               lua::def<size>("size"),
+               lua::def<rename>("rename"),
+               lua::def<root>("root"),
+               lua::def<build_dir>("build_dir"),
+               lua::def<print_error>("eprint")});
 }
 
 }  // namespace khost::modules

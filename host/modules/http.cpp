@@ -113,6 +113,18 @@ class Cancel {
   std::atomic<bool> asked_{false};
 };
 
+constexpr size_t kMostHeaderBytes = 256 << 10;  // of one transfer, with what comes before and behind the body
+
+// A URL as messages name it: without a user's name and password in front of the host, and without its query. Both may
+// hold what is secret, and messages reach logs and answers.
+std::string shown(const std::string& url) {
+  std::string text = url.substr(0, url.find_first_of("?#"));
+  const size_t scheme = text.find("://");
+  const size_t host = scheme == std::string::npos ? 0 : scheme + 3;
+  const size_t at = text.rfind('@', text.find('/', host));
+  return at == std::string::npos || at < host ? text : text.erase(host, at + 1 - host);
+}
+
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -126,6 +138,7 @@ struct Transfer {
   std::unique_ptr<std::FILE, CloseFile> file;
   double file_bytes = 0;
   std::string file_failure = {};  // why `into` cannot take the body
+  size_t header_bytes = 0;
 
   // The file that takes the body of an answer 200 from its beginning, and of an answer 206 where it ends: when the
   // answer begins elsewhere nothing is written.
@@ -196,8 +209,12 @@ struct Transfer {
   }
 
   static size_t on_header(char* data, size_t, size_t size, void* self) {
-    const std::string line(data, size);
     auto& transfer = *static_cast<Transfer*>(self);
+    transfer.header_bytes += size;
+    if (transfer.header_bytes > kMostHeaderBytes) {
+      return 0;  // a server can send fields without an end
+    }
+    const std::string line(data, size);
     auto& headers = transfer.answer.headers;
     if (line.rfind("HTTP/", 0) == 0) {
       headers.clear();  // of an answer before this one, such as 100
@@ -227,8 +244,7 @@ std::string without_proxy() {
 }
 
 Failure failure_of(CURLcode code, const HttpRequest& request, const char* detail) {
-  // The url without what may be secret in it.
-  const std::string where = request.url.substr(0, request.url.find('?'));
+  const std::string where = shown(request.url);
   const std::string why = detail[0] != '\0' ? detail : curl_easy_strerror(code);
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -323,10 +339,15 @@ Result<HttpAnswer> perform(const HttpRequest& request, Cancel& cancel) {
   multis().give_back(multi);
   const bool kept = transfer.close_file();
   if (!kept || !transfer.file_failure.empty()) {
-    return Failure{request.url + ": " + transfer.file_failure, "file"};
+    return Failure{shown(request.url) + ": " + transfer.file_failure, "file"};
   }
   if (transfer.too_large) {
-    return Failure{request.url + ": the answer is larger than most_bytes", "limit"};
+    return Failure{shown(request.url) + ": the answer is larger than most_bytes", "limit"};
+  }
+  if (transfer.header_bytes > kMostHeaderBytes) {
+    return Failure{shown(request.url) + ": the header of the answer is larger than " +
+                       std::to_string(kMostHeaderBytes >> 10) + " KiB",
+                   "limit"};
   }
   if (code != CURLE_OK && !transfer.stopped) {
     return failure_of(code, request, error);

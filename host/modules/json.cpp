@@ -1,43 +1,17 @@
 // khost.json: text to plain data and back.
 #include "host/base/json.h"
+#include "host/base/json_text.h"
 #include "host/host.h"
 #include "host/modules/modules.h"
 
 namespace khost::modules {
 namespace {
 
-constexpr int kMostDepth = 200;  // what is nested deeper would exhaust the stack where it becomes tables
-
-bool is_too_deep(const std::string& text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); i++) {
-    const char c = text[i];
-    if (in_string) {
-      i += c == '\\';
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMostDepth) {
-        return true;
-      }
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
+Result<Json> decode(std::string text, std::optional<double> most_parts) {
+  if (most_parts && !(*most_parts >= 1)) {
+    throw lua::ArgError("json.decode: at least 1 part expected");
   }
-  return false;
-}
-
-Result<Json> decode(std::string text) {
-  if (is_too_deep(text)) {
-    return Failure{"JSON is nested deeper than " + std::to_string(kMostDepth) + " levels", "bad_input"};
-  }
-  Json value = Json::parse(text, nullptr, false);
-  if (value.is_discarded()) {
-    return Failure{"not valid JSON: " + text.substr(0, 80), "bad_input"};
-  }
-  return value;
+  return parse_json(text, most_parts && *most_parts < 1e15 ? static_cast<size_t>(*most_parts) : kAnyParts);
 }
 
 // Bytes that are not UTF-8 become U+FFFD: tool output may hold anything.

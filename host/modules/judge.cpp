@@ -92,6 +92,7 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
     out_.close(ignored);
     in_.close(ignored);
     outgoing_.clear();
+    ++life_;
   }
 
  private:
@@ -127,9 +128,9 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
 
   void write_next() {
     asio::async_write(out_, asio::buffer(outgoing_.front()),
-                      [self = weak_from_this()](const boost::system::error_code& error, size_t) {
+                      [self = weak_from_this(), life = life_](const boost::system::error_code& error, size_t) {
                         const auto judge = self.lock();
-                        if (!judge || error || judge->outgoing_.empty()) {
+                        if (!judge || error || judge->life_ != life || judge->outgoing_.empty()) {
                           return;  // the reader notices a death
                         }
                         judge->outgoing_.pop_front();
@@ -140,9 +141,9 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
   }
 
   void read_next() {
-    asio::async_read(in_, asio::buffer(&size_, 4), [self = weak_from_this()](const auto& error, size_t) {
+    asio::async_read(in_, asio::buffer(&size_, 4), [self = weak_from_this(), life = life_](const auto& error, size_t) {
       const auto judge = self.lock();
-      if (!judge) {
+      if (!judge || judge->life_ != life) {
         return;
       }
       if (error) {
@@ -150,9 +151,9 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
         return;
       }
       judge->body_.resize(judge->size_);
-      asio::async_read(judge->in_, asio::buffer(judge->body_), [self](const auto& again, size_t) {
+      asio::async_read(judge->in_, asio::buffer(judge->body_), [self, life](const auto& again, size_t) {
         const auto alive = self.lock();
-        if (!alive) {
+        if (!alive || alive->life_ != life) {
           return;
         }
         if (again) {
@@ -193,6 +194,9 @@ class JudgeProcess : public std::enable_shared_from_this<JudgeProcess> {
   Host& host_;
   OpenOptions options_;
   pid_t pid_ = 0;
+  // Counts processes. What was begun with one completes after its end, perhaps when the next one has started, whose
+  // requests it must not touch.
+  uint64_t life_ = 0;
   asio::writable_pipe out_;
   asio::readable_pipe in_;
   std::deque<std::string> outgoing_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/base/json.h"
+#include "host/base/json_text.h"
 #include "host/host.h"
 #include "host/lua/bind.h"
 #include "host/lua/task.h"
@@ -25,6 +26,8 @@ namespace khost::sandbox {
 using lua::Resume;
 
 namespace {
+
+constexpr size_t kMostRequestParts = 10000;  // of what a program inside asks: a word or two and some numbers
 
 using WorkspacePtr = std::shared_ptr<LuaWorkspace>;
 using ShellPtr = std::shared_ptr<Shell>;
@@ -163,11 +166,10 @@ struct RequestPoll : std::enable_shared_from_this<RequestPoll> {
       return done.fail({"the workspace is closed", "gone"});
     }
     if (const std::optional<Request> request = holder->workspace->take_request()) {
-      Json parsed = Json::parse(request->text, nullptr, false);
-      if (!parsed.is_object()) {
-        parsed = {{"malformed", "a request is one JSON object"}};
-      }
-      return done(LuaRequest{request->id, std::move(parsed)});
+      Result<Json> parsed = parse_json(request->text, kMostRequestParts);
+      const bool is_object = parsed && parsed->is_object();
+      return done(LuaRequest{request->id,
+                             is_object ? std::move(*parsed) : Json{{"malformed", "a request is one JSON object"}}});
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       return done.fail({"no request came", "timeout"});

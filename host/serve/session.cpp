@@ -17,7 +17,9 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr double kLingerSeconds = 2;
-constexpr size_t kMostDiscarded = 4 << 20;
+constexpr double kLastHeaderSeconds = 1;  // for a header whose first bytes are there when the listener closes
+constexpr const char* kRetrySeconds = "5";
+constexpr size_t kMostDiscarded = 16 << 20;  // more than a body that is allowed, which may be refused unread
 constexpr size_t kDiscardBlock = 16 << 10;
 // Bytes that may wait for the parser beside a header: a chunk's extension or a trailer without an end would grow for as
 // long as the peer sends.
@@ -103,14 +105,26 @@ void Session::no_deadline() {
 void Session::turn_away() {
   parser_.emplace();
   in_work_ = true;
-  refuse(503, "too many connections are open: try again later");
+  refuse(503, "busy", "too many connections are open: try again later");
 }
 
+// A request that has begun to arrive is told that it came too late: a connection that is closed without a word leaves
+// its client in doubt whether it was served.
 void Session::retire() {
   retired_ = true;
-  if (!in_work_) {
+  if (in_work_) {
+    return;
+  }
+  error_code error;
+  if (has_begun() || socket_.available(error) > 0) {
+    expire_in(kLastHeaderSeconds);
+  } else {
     close();
   }
+}
+
+bool Session::has_begun() const {
+  return buffer_.size() > 0 || parser_->got_some();
 }
 
 void Session::read_head(double seconds) {
@@ -127,18 +141,22 @@ void Session::read_head(double seconds) {
 }
 
 void Session::on_head(const error_code& error) {
-  if (retired_) {
-    close();
+  if (closed_) {
     return;
   }
-  if (!error) {
+  if (retired_ && has_begun() && (!error || timed_out_)) {
+    refuse(503, "draining", "the service is ending");
+  } else if (retired_) {
+    close();
+  } else if (!error) {
     take_head();
-  } else if (timed_out_ && (buffer_.size() > 0 || parser_->got_some())) {
-    refuse(408, "the header did not arrive in time");
+  } else if (timed_out_ && has_begun()) {
+    refuse(408, "timeout", "the header did not arrive in time");
   } else if (error == http::error::header_limit) {
-    refuse(431, "the header is larger than " + std::to_string(static_cast<int>(limits_.header_bytes)) + " bytes");
+    refuse(431, "limit",
+           "the header is larger than " + std::to_string(static_cast<int>(limits_.header_bytes)) + " bytes");
   } else if (is_malformed(error)) {
-    refuse(400, "this is no HTTP/1.1 request: " + error.message());
+    refuse(400, "bad_input", "this is no HTTP/1.1 request: " + error.message());
   } else {
     close();
   }
@@ -154,10 +172,12 @@ void Session::take_head() {
     value += (value.empty() ? "" : ", ") + text_of(field.value());
   }
   // A coding that this parser does not undo would leave a body behind that is read as the next request.
+  // HTTP/1.0 has no codings: what stands between may have passed the field on without knowing it.
   const auto coding = head_.headers.find("transfer-encoding");
   if (coding != head_.headers.end() &&
-      (lower(coding->second) != "chunked" || head_.headers.count("content-length") > 0)) {
-    refuse(400, "a body is sent with Content-Length, or with Transfer-Encoding: chunked alone");
+      (lower(coding->second) != "chunked" || message.version() < 11 || head_.headers.count("content-length") > 0)) {
+    refuse(400, "bad_input",
+           "a body is sent with Content-Length, or by HTTP/1.1 with Transfer-Encoding: chunked alone");
     return;
   }
   head_.peer = peer_;
@@ -165,11 +185,14 @@ void Session::take_head() {
   deliver_(shared_from_this());
 }
 
-void Session::refuse(int status, const std::string& message) {
+void Session::refuse(int status, const std::string& code, const std::string& message) {
   in_work_ = true;
   retired_ = true;
-  const char* code = status == 408 ? "timeout" : status == 503 ? "busy" : status == 431 ? "limit" : "bad_input";
-  answer({status, {{"content-type", "application/json"}}, error_body(code, message)}, [](bool) {});
+  std::map<std::string, std::string> headers = {{"content-type", "application/json"}};
+  if (status == 503) {
+    headers["retry-after"] = kRetrySeconds;
+  }
+  answer({status, std::move(headers), error_body(code, message)}, [](bool) {});
 }
 
 void Session::read_body(size_t most_bytes, Text done) {

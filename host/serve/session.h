@@ -2,8 +2,8 @@
 // one answer, and reads the next header where both sides keep the connection. It belongs to the event loop's thread.
 //
 // What is refused before anybody asks: a header that is no HTTP or too large (400, 431), one that does not arrive in
-// time (408). A connection whose request was not read to its end is closed behind the answer: first the sending side,
-// then, when the peer has read it or two seconds are over, the whole.
+// time (408), one that arrives while the listener closes (503). A connection whose request was not read to its end is
+// closed behind the answer: first the sending side, then, when the peer has read it or two seconds are over, the whole.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -52,7 +52,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void start() { read_head(limits_.header_s); }
   // Answers 503 without reading anything.
   void turn_away();
-  // Closes a connection on which no request is in work; lets the answer to one in work be the last.
+  // Lets the answer to a request in work be the last, answers 503 to one that has begun to arrive, and closes a
+  // connection on which there is none.
   void retire();
 
   const Head& head() const { return head_; }
@@ -74,7 +75,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void read_head(double seconds);
   void on_head(const boost::system::error_code& error);
   void take_head();
-  void refuse(int status, const std::string& message);
+  bool has_begun() const;
+  void refuse(int status, const std::string& code, const std::string& message);
   void on_body(const boost::system::error_code& error, size_t most_bytes);
   void on_written(bool whole, bool keep);
   void linger();

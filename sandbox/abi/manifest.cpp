@@ -173,27 +173,6 @@ std::size_t dtype_bytes(const std::string& dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-bool nested_at_most(std::string_view text, int depth) {
-  int open = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); i++) {
-    const char c = text[i];
-    if (quoted) {
-      i += c == '\\' ? 1 : 0;
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++open > depth) {
-        return false;
-      }
-    } else if (c == ']' || c == '}') {
-      open--;
-    }
-  }
-  return true;
-}
-
 std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes) {
   std::vector<Storage> result;
   std::size_t offset = 0;

@@ -55,11 +55,6 @@ struct Manifest {
 // Offsets one behind the other, each on the alignment.
 std::vector<Storage> lay_out(const std::vector<std::size_t>& bytes);
 
-// Whether a text of JSON opens at most `depth` brackets at once. Asked before what an untrusted process wrote is
-// parsed: a value that is nested deeply costs a stack to copy.
-bool nested_at_most(std::string_view text, int depth);
-inline constexpr int kMostNesting = 200;
-
 // "x (size [512,768], stride [1,512]) is not contiguous" for each tensor that a kernel which reads it as dense
 // misreads;
 // empty when all are contiguous. For whoever is told that a kernel is wrong.

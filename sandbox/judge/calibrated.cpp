@@ -64,7 +64,7 @@ Result<Tolerance> read_tolerance(const Json& entry) {
   Tolerance tolerance;
   const std::string rule = entry["rule"].get<std::string>();
   tolerance.share = number_in(entry, "share");
-  if (!(tolerance.share >= 0 && tolerance.share < 1)) {
+  if (!(tolerance.share >= 0 && tolerance.share <= 1)) {
     return bad("the share of an output's elements that may lie beyond their bounds is no number from 0 to 1");
   }
   if (const auto cap = entry.find("cap"); cap == entry.end() || !cap->is_null()) {

@@ -153,9 +153,14 @@ Status Session::calibrate(Zygote& zygote, Child& child) {
 Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   auto batch = std::make_shared<Batch>();
   batch->verified = kinds.verified;
+  std::uint64_t odd = secret_number() & 1;
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
+    if (planted) {  // even and odd in turn: the last outlier of one is negative, that of the next positive (planting.py)
+      set.seed = (set.seed & ~std::uint64_t{1}) | odd;
+      odd ^= 1;
+    }
     set.planted = planted;
     if (options_.make) {
       Result<SetMemory> memory = options_.make(set_bytes());

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "host/base/json_text.h"
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/output_cut.h"
 #include "sandbox/jail/tree.h"
@@ -207,9 +208,8 @@ Result<Json> Child::receive(double timeout_s) {
     }
     bytes.append(buffer, static_cast<std::size_t>(n));
   }
-  Json answer = sandbox::nested_at_most(bytes, sandbox::kMostNesting) ? Json::parse(bytes, nullptr, false)
-                                                                      : Json(Json::value_t::discarded);
-  if (answer.is_discarded()) {
+  Result<Json> answer = parse_json(bytes);
+  if (!answer) {
     return Failure{"a Python child answered no JSON", "gone"};
   }
   return answer;

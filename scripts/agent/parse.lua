@@ -15,7 +15,7 @@ function parse.legal_path(path)
   if path == "model_new.py" then
     return true
   end
-  if not path:match("^kernels/[%w_][%w_./-]*$") then
+  if not path:match("^kernels/[%w_][%w_./-]*$") or path:sub(-1) == "/" then
     return false
   end
   for part in path:gmatch("[^/]+") do
@@ -24,6 +24,21 @@ function parse.legal_path(path)
     end
   end
   return not path:find("//", 1, true)
+end
+
+--- A path that is a file and, by another path, a folder: no folder can hold both. nil where there is none.
+---@param files table<string, string>
+---@return string|nil
+function parse.clash(files)
+  for path in pairs(files) do
+    local folder = path:match("^(.*)/[^/]+$")
+    while folder do
+      if files[folder] then
+        return folder
+      end
+      folder = folder:match("^(.*)/[^/]+$")
+    end
+  end
 end
 
 local function lines_of(text)
@@ -82,6 +97,8 @@ function parse.files(text, options)
     return nil, options and options.cut and "cut" or "unclosed"
   elseif count == 0 then
     return nil, "no_block"
+  elseif parse.clash(files) then
+    return nil, "bad_path"
   end
   return files, table.concat(prose, "\n")
 end

@@ -30,7 +30,7 @@ local UNRESOLVED = {
   no_baseline = "no baseline could be measured",
   disturbed = "other programs had the kernel's core while it or a baseline was timed;"
     .. " ask again when the machine is quiet",
-  constant_task = "the task's inputs and weights contain nothing random, so an answer can be replayed",
+  constant_task = "the task's inputs and weights contain nothing random, or take few values, so an answer can be replayed",
 }
 
 local function milliseconds(seconds) return seconds and ("%.3f ms"):format(seconds * 1e3) or "not timed" end

@@ -4,7 +4,6 @@ local candidate = require "lib.candidate"
 local client = require "judge.client"
 local config = require "khost.config"
 local fs = require "khost.fs"
-local mcp = require "serve.mcp"
 local mcp_tools = require "serve.mcp_tools"
 local serve = require "khost.serve"
 
@@ -17,10 +16,6 @@ local OPTIONS = {
 local ABOUT = { name = "mcp", summary = "the judge as tools of coding agents (Model Context Protocol)", notes = [[
 speaks JSON-RPC on standard input and output until the input ends; docs/serve.md says how agents start it.
 exit codes: 0 the input ended; 1 a line was longer than 4 MiB; 2 misuse]] }
-
-local INSTRUCTIONS = "khost judges compute kernels. A workspace holds kernels/ and perhaps model_new.py; its task is a "
-  .. "Python file with Model, get_inputs and get_init_inputs. Call verify while you write, profile and tune while you "
-  .. "make it faster, evaluate for the verdict that counts."
 
 local function roots_of(list)
   local roots = {}
@@ -40,11 +35,10 @@ local function run(list)
   candidate.check_target(target)
   local rules = candidate.check_rules(options.rules or settings.judge.rules)
   local roots, opened = roots_of(options.root), nil
-  local server = mcp.new { name = "khost", version = serve.version, instructions = INSTRUCTIONS,
-    tools = mcp_tools.new { roots = roots, target = target, judge = function()
-      opened = opened or assert(client.open(settings, { target = target, rules = rules }))
-      return opened
-    end } }
+  local server = mcp_tools.server { roots = roots, target = target, judge = function()
+    opened = opened or assert(client.open(settings, { target = target, rules = rules }))
+    return opened
+  end }
   local lines, message = serve.lines()
   if not lines then args.misuse(message) end
   local whole = server:serve(lines)

@@ -20,6 +20,7 @@ local tokenizers = require "serve.tokenizers"
 local OPTIONS = {
   { name = "--suite", kind = "list", help = "tasks that requests name by hash: a folder, .py, .jsonl or .parquet" },
   { name = "--tokenizer", kind = "list", help = "NAME=FOLDER of a model: episodes whose tokens a trainer draws" },
+  { name = "--root", kind = "text", help = "folder of workspaces: tools for coding agents at /mcp (docs/serve.md)" },
   { name = "--address", kind = "text", default = "127.0.0.1", help = "any other than loopback needs --tokens" },
   { name = "--port", kind = "number", default = 8420, help = "0: a free one, which is printed" },
   { name = "--tokens", kind = "text", help = "file with [clients.NAME] token, rights and quotas (chmod 600)" },
@@ -41,7 +42,7 @@ local OPTIONS = {
   { name = "--set", kind = "list", help = "override a key of khost.toml" },
 }
 local ABOUT = { name = "serve", summary = "verdicts and rewards over HTTP, for any trainer or agent", notes = [[
-POST /v1/verdict, POST /v1/episodes, GET /health, GET /metrics; docs/serve.md has the fields and examples with curl.
+POST /v1/verdict, POST /v1/episodes, /mcp, GET /health, GET /metrics; docs/serve.md has the fields and examples with curl.
 exit codes: 0 drained; 1 something was still in work after --drain seconds; 2 misuse; 130 a second Ctrl-C]] }
 
 local function is_loopback(address)
@@ -71,6 +72,13 @@ local function clients_of(options)
     args.misuse(("--address %s: only loopback is served without tokens; give --tokens FILE"):format(options.address))
   end
   return clients.of_loopback(options.allow_tasks == true)
+end
+
+-- The folder of --root without links; nil without the option.
+local function root_of(options)
+  if not options.root then return nil end
+  return fs.exists(options.root) == "folder" and fs.absolute(options.root)
+    or args.misuse(("--root %s: no such folder"):format(options.root))
 end
 
 local function need_jails()
@@ -113,7 +121,8 @@ local function app_of(options, settings)
   if slots == 0 then slots = require("khost.machine").facts().cores or 1 end
   return app.new { judge = judge, clients = clients_of(options), tasks = loaded, schemes = rewards,
     target = settings.machine.target, hosts = gate.hosts(names), slots = math.max(1, slots),
-    capacity = options.waiting, artefacts = app.artefacts(), episodes = episodes_of(options, settings) }, judge
+    capacity = options.waiting, artefacts = app.artefacts(), root = root_of(options),
+    episodes = episodes_of(options, settings) }, judge
 end
 
 local function run(list)

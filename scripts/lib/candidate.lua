@@ -61,32 +61,36 @@ local MOST_BYTES = 64 * 2 ^ 20  -- of all files of a workspace
 --- target is cuda, where model_new.py may hold its extension itself. No link in the workspace is followed.
 ---@param folder string
 ---@param target "cpu"|"cuda"
+---@param root? string   a folder in which strangers may write; no link between it and `folder`, below it, is followed
 ---@return table<string, string> files   path to text
-function candidate.files(folder, target)
+function candidate.files(folder, target, root)
   if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
+  local base = root or folder
+  local prefix = root and folder ~= root and folder:sub(root == "/" and 2 or #root + 2) .. "/" or ""
   local files, bytes = {}, 0
   local function add(path)
-    local text, message = beneath.read(folder, path)
+    local text, message = beneath.read(base, path)
     if message then args.misuse("--workspace " .. message) end
-    files[path] = text
+    files[path:sub(#prefix + 1)] = text
     bytes = bytes + #(text or "")
     if bytes > MOST_BYTES then
       args.misuse(("--workspace %s: more than %d MiB in kernels/"):format(folder, MOST_BYTES / 2 ^ 20))
     end
   end
-  local kind = beneath.kind(folder, "kernels")
+  local kernels = prefix .. "kernels"
+  local kind = beneath.kind(base, kernels)
   if kind and kind ~= "folder" then
     args.misuse(("--workspace %s: kernels is a %s, not a folder"):format(folder, kind))
   end
   local paths, message = {}, nil
-  if kind then paths, message = beneath.files(folder, { under = "kernels" }) end
+  if kind then paths, message = beneath.files(base, { under = kernels }) end
   if not paths then args.misuse("--workspace " .. message) end
   for _, path in ipairs(paths) do add(path) end
-  local alone = target == "cuda" and beneath.kind(folder, "model_new.py")
+  local alone = target == "cuda" and beneath.kind(base, prefix .. "model_new.py")
   if not next(files) and not alone then
     args.misuse(("--workspace %s: no file in %s/kernels; %s"):format(folder, folder, TARGETS[target]))
   end
-  add("model_new.py")
+  add(prefix .. "model_new.py")
   return files
 end
 

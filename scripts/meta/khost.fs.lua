@@ -25,6 +25,13 @@ function fs.list(path) end
 ---@return string|nil text, string? message, string? code
 function fs.read_beneath(folder, path, most_bytes) end
 
+--- Writes a file of such a folder, with the folders above it: whole or not at all, and through no link.
+---@param folder string
+---@param path string   below it
+---@param text string
+---@return true|nil, string? message, string? code
+function fs.write_beneath(folder, path, text) end
+
 --- What lies in a folder of such a folder, sorted: "file a.cpp", "folder b", "link c", "other d" (a pipe, a device).
 ---@param folder string
 ---@param path string   below it; "" is the folder itself

@@ -2,12 +2,14 @@
 -- answer: a route returns it, and whatever a route raises is answered 500 and logged.
 
 local answers = require "serve.answers"
+local bodies = require "serve.bodies"
 local client = require "judge.client"
 local episodes = require "serve.episodes"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
 local log = require "khost.log"
+local mcp_http = require "serve.mcp_http"
 local metrics = require "serve.metrics"
 local replies = require "serve.replies"
 local request = require "serve.request"
@@ -34,8 +36,10 @@ local failed, refused = replies.failed, replies.refused
 ---@field slots integer      verdicts that the judge works on at once
 ---@field capacity integer   requests that may wait, of all clients together
 ---@field artefacts? string  folder of what candidates leave on disk
+---@field body_room? number  bytes of all bodies at once (serve.bodies)
 ---@field episodes? {tokenizers: table, store: khost.Store, most: integer, limits?: table}   as serve.episodes; without
 ---  it no token-step episodes are served
+---@field root? string       of the workspaces that agents name over MCP (serve.mcp_http); without it there is no /mcp
 
 ---@param options ServeOptions
 ---@return table
@@ -43,11 +47,14 @@ function app.new(options)
   local counts = metrics.new()
   local judged = turns.new { slots = options.slots, capacity = options.capacity, metrics = counts,
     target = options.target, artefacts = options.artefacts }
+  local taken = bodies.new { most = request.MOST_BYTES, alone = not options.clients:need_tokens(),
+    room = options.body_room }
   local given = options.episodes
-  local played = given and episodes.new { app = options, turns = judged, metrics = counts,
+  local played = given and episodes.new { app = options, turns = judged, metrics = counts, bodies = taken,
     tokenizers = given.tokenizers, store = given.store, most = given.most, limits = given.limits } or nil
-  return setmetatable({ options = options, episodes = played, turns = judged, queue = judged.queue,
-    usage = judged.usage, metrics = counts, running = {}, in_work = 0, draining = false }, App)
+  local tools = options.root and mcp_http.new { app = options, turns = judged, root = options.root, bodies = taken }
+  return setmetatable({ options = options, episodes = played, mcp = tools, turns = judged, queue = judged.queue,
+    bodies = taken, usage = judged.usage, metrics = counts, running = {}, in_work = 0, draining = false }, App)
 end
 
 -- Numbers for trainers that read nothing else. What has no number is an error there, never 0 or -1.
@@ -100,7 +107,7 @@ local function asked_by(self, exchange, head, read)
   if not who then
     return nil, refusal
   end
-  local text, message, code = exchange:body(request.MOST_BYTES)
+  local text, message, code = self.bodies:read(exchange, who)
   if not text then
     return nil, replies.bad_body(code, message)
   end
@@ -180,6 +187,7 @@ function App:metrics_text(_, head)
   local m, counts = self.metrics, self.listener and self.listener:counts() or {}
   m:set("queue_waiting", self.queue.waiting)
   m:set("queue_running", self.queue.slots - self.queue.free)
+  m:set("body_bytes", self.bodies.bytes)
   m:set("episodes_open", self.episodes and self.episodes.open or 0)
   m:set("tasks_loaded", self.options.tasks.count)
   m:set("lua_memory_bytes", sched.stats().memory_bytes)
@@ -211,10 +219,13 @@ local function routed(self, exchange)
       return answer, name
     end
   end
+  if path == "/mcp" and self.mcp then
+    return self.mcp:answer(exchange, head), path
+  end
   local route = path and ROUTES[path]
   if not route then
     return failed(404, "no_route", "there is no such path: /v1/verdict, /v1/feedback, /health and /metrics are served, "
-      .. "and /v1/episodes where the service has a --tokenizer"), "none"
+      .. "/v1/episodes where the service has a --tokenizer, and /mcp where it has a --root"), "none"
   elseif not route[head.method] then
     local allowed = next(route)
     return refused(gate.refusal(405, "bad_method", ("%s takes %s"):format(path, allowed), { allow = allowed })), path
@@ -243,7 +254,11 @@ function App:handle(exchange)
   for name, value in pairs(answer.headers or {}) do
     headers[name] = value
   end
+  self.bodies:release(exchange)
   local ok, reason = pcall(exchange.answer, exchange, answer.status, headers, answer.body)
+  if answer.unsent and not (ok and reason) then
+    answer.unsent()
+  end
   self.in_work = self.in_work - 1
   if not ok then
     error(reason, 0)

@@ -8,13 +8,11 @@
 -- time ends as void. What is over is remembered for a while, so that its last step can be answered again.
 
 local answers = require "serve.answers"
-local client = require "judge.client"
 local episode_request = require "serve.episode_request"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
 local replies = require "serve.replies"
-local request = require "serve.request"
 local sched = require "khost.sched"
 local session = require "serve.episode_session"
 local tokenizers = require "serve.tokenizers"
@@ -33,6 +31,7 @@ local STATUS = { bad_input = 400, broken_prefix = 409, late = 409, early = 409, 
 ---@field app table            serve.app's own: judge, clients, tasks, schemes, target
 ---@field turns table          serve.turns
 ---@field metrics table        serve.metrics
+---@field bodies table         serve.bodies
 ---@field tokenizers table     serve.tokenizers
 ---@field store khost.Store    where episodes are kept
 ---@field most integer         open at once, of all clients together
@@ -41,34 +40,18 @@ local STATUS = { bad_input = 400, broken_prefix = 409, late = 409, early = 409, 
 ---@param options EpisodesOptions
 ---@return table
 function episodes.new(options)
-  return setmetatable({ options = options, by_id = {}, open = 0, index = 0, playing = {},
+  return setmetatable({ options = options, by_id = {}, open = 0, beginning = {}, index = 0,
+    playing = {},
     starting = sched.channel(options.most) }, Episodes)
-end
-
--- A judge process for one client: each request has its turn and is charged. What had no turn is void in the end, as
--- what the judge lost: it says nothing about the candidate.
-local function in_turns(self, who, process)
-  local taken = { close = function() process:close() end }
-  function taken.request(_, kind, body)
-    local answer, message, code = self.options.turns:run(who, nil, function(billed)
-      return billed(process:request(kind, body))
-    end)
-    return answer, message, code
-  end
-  return taken
 end
 
 -- The judge of one episode, which remembers what it said in this episode and nothing of others.
 local function judge_for(self, who)
-  local shared = self.options.app.judge
-  return client.over(in_turns(self, who, shared.process), shared.options, shared.another and function()
-    local process = shared.another()
-    return process and in_turns(self, who, process)
-  end)
+  return self.options.turns:judge(who, nil, self.options.app.judge)
 end
 
 local function open_of(self, name)
-  local count = 0
+  local count = self.beginning[name] or 0
   for _, one in pairs(self.by_id) do
     count = count + (one.who.name == name and one.open and 1 or 0)
   end
@@ -87,6 +70,9 @@ end
 
 -- Why no further episode may begin for this client.
 local function full(self, who)
+  if self.draining then
+    return replies.failed(503, "draining", "the service is ending", replies.VOID_RETRY_S)
+  end
   local message, seconds = self.options.turns.usage:exceeded(who)
   local most = who.quotas.episodes
   if message then
@@ -136,6 +122,19 @@ local function finish(self, one)
   one.open, one.over_s = false, sched.now()
   count(self, one)
   one.options, one.policy, one.last, one.versions, one.stops = nil, nil, nil, nil, nil
+end
+
+-- Runs fn with an episode of the client more in the counts of open ones: what waits in the queue before an episode is
+-- there has no other limit.
+local function counted(self, who, fn, ...)
+  local name = who.name
+  self.open, self.beginning[name] = self.open + 1, (self.beginning[name] or 0) + 1
+  local ok, found, trouble = pcall(fn, self, who, ...)
+  self.open, self.beginning[name] = self.open - 1, self.beginning[name] - 1
+  if not ok then
+    error(found, 0)
+  end
+  return found, trouble
 end
 
 local function with_graph(self, who, asked)
@@ -196,12 +195,11 @@ end
 ---@return table answer
 function Episodes:create(exchange, who)
   forget_old(self)
-  local refusal = self.draining and replies.failed(503, "draining", "the service is ending", replies.VOID_RETRY_S)
-    or full(self, who)
+  local refusal = full(self, who)
   if refusal then
     return refusal
   end
-  local text, message, code = exchange:body(request.MOST_BYTES)
+  local text, message, code = self.options.bodies:read(exchange, who)
   local asked
   if text then
     local app = self.options.app
@@ -215,8 +213,12 @@ function Episodes:create(exchange, who)
   if not scheme then
     return replies.failed(400, "bad_input", "scheme: " .. unknown)
   end
-  local ready, trouble = with_graph(self, who, asked)
-  refusal = not ready and trouble or full(self, who)  -- others came meanwhile
+  refusal = full(self, who)  -- others came meanwhile
+  if refusal then
+    return refusal
+  end
+  local ready, trouble = counted(self, who, with_graph, asked)
+  refusal = not ready and trouble or full(self, who)
   if refusal then
     return refusal
   end
@@ -234,7 +236,14 @@ function Episodes:create(exchange, who)
     begun.tokens, begun.token_count = answer.append, #answer.append
     begun.append, begun.labels = json.list {}, json.list {}
   end
-  return said(one, begun)
+  local first = said(one, begun)
+  -- Nobody else knows its id: it would stay open until it is idle, and count in the client's quota.
+  first.unsent = function() one:stop "the answer to its beginning did not reach the client" end
+  if exchange:gone() then
+    first.unsent()
+    return replies.failed(400, "half_closed", "the connection was closed, or half closed, while the episode began")
+  end
+  return first
 end
 
 -- The episode of an id, for the client that began it.
@@ -258,7 +267,7 @@ function Episodes:step(exchange, who, id)
   if not one then
     return refusal
   end
-  local text, message, code = exchange:body(request.MOST_BYTES)
+  local text, message, code = self.options.bodies:read(exchange, who)
   if not text then
     return replies.bad_body(code, message)
   end

@@ -8,19 +8,24 @@
 --   POST /v1/nodes/leave    {"node"}
 --   GET  /v1/nodes          nodes, jobs that wait, counts
 --
--- 401 without the token, 409 for a judge of another target, 410 where node or job is not known any more.
+-- 401 without the token, 409 for a judge of another target, 410 where node or job is not known any more, 422 for an
+-- answer that no judge gives: the job goes to another node.
 
 local answers = require "serve.answers"
+local bodies = require "serve.bodies"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
 local log = require "khost.log"
+local node_answer = require "serve.node_answer"
 local pool = require "serve.pool"
 local sched = require "khost.sched"
 
 local front = {}
 
 local MOST_BYTES = 32 * 2 ^ 20  -- of an answer of a node
+local MOST_PARTS = 2 ^ 20       -- lists, objects and fields of one
+local NODES = { name = "nodes" }  -- they share the room for bodies
 local MOST_NAME = 200
 local TAKE_S = 10               -- that a node waits for a job in one request
 
@@ -33,12 +38,14 @@ Front.__index = Front
 ---@field hosts table<string, true>   gate.hosts
 ---@field lease_s number
 ---@field wait_s number
+---@field take_s? number     that a node waits for a job in one request (10)
 
 ---@param options FrontOptions
 ---@return table
 function front.new(options)
   local judges = pool.new { lease_s = options.lease_s, wait_s = options.wait_s }
-  return setmetatable({ options = options, pool = judges }, Front)
+  return setmetatable({ options = options, pool = judges, bodies = bodies.new { most = MOST_BYTES, alone = true } },
+    Front)
 end
 
 local function reply(status, body)
@@ -59,12 +66,16 @@ function ROUTES.register(self, body)
   elseif body.target ~= self.options.target then
     return refuse(409, "bad_target", ("this front judges %s"):format(self.options.target))
   end
+  local id = self.pool:register(body.name)
+  if not id then
+    return refuse(503, "busy", "too many judges are registered")
+  end
   log.info("node_registered", { name = body.name })
-  return reply(200, { node = self.pool:register(body.name), lease_s = self.options.lease_s })
+  return reply(200, { node = id, lease_s = self.options.lease_s })
 end
 
 function ROUTES.take(self, body, exchange)
-  local job, message, code = self.pool:take(body.node, TAKE_S)
+  local job, message, code = self.pool:take(body.node, self.options.take_s or TAKE_S)
   if not job then
     return code and refuse(410, code, message) or reply(204)
   elseif exchange:gone() then
@@ -91,6 +102,13 @@ function ROUTES.answer(self, body)
   local code = type(body.code) == "string" and body.code or "host"
   local message = type(body.message) == "string" and body.message or "the node gave no reason"
   self.pool:renew(body.node)
+  local kind = self.pool:kind_of(body.node, body.job)
+  local wrong = kind and body.answer and node_answer.wrong(kind, body.answer)
+  if wrong then
+    log.warn("node_answer_refused", { kind = kind, message = wrong })
+    self.pool:refuse(body.node, body.job, wrong)
+    return refuse(422, "bad_answer", wrong)
+  end
   local kept = self.pool:finish(body.node, body.job, body.answer, not body.answer and message or nil,
     not body.answer and code or nil)
   return kept and reply(200, {}) or refuse(410, "gone", GONE)
@@ -120,16 +138,23 @@ local function routed(self, exchange)
   end
   local path = gate.target(head.target)
   if head.method == "GET" and path == "/v1/nodes" then
-    return reply(200, self.pool:state())
+    local state = self.pool:state()
+    state.nodes = json.list(state.nodes)
+    return reply(200, state)
   end
   local name = head.method == "POST" and POSTED[path or ""]
   if not name then
     return refuse(404, "no_route", "POST /v1/nodes, and below it take, alive, answer, leave; GET /v1/nodes")
   end
-  local text, message, code = exchange:body(MOST_BYTES)
-  local body = text and json.decode(text)
+  local text, message, code = self.bodies:read(exchange, NODES)
+  local body, problem = nil, nil
+  if text then
+    body, problem = json.decode(text, MOST_PARTS)
+  elseif code == "busy" then
+    return refuse(503, code, message)
+  end
   if type(body) ~= "table" then
-    return refuse(400, code or "bad_input", message or "the body is no JSON object")
+    return refuse(400, code or "bad_input", message or problem or "the body is no JSON object")
   elseif name ~= "register" and type(body.node) ~= "string" then
     return refuse(400, "bad_input", "node: a text expected")
   end
@@ -138,6 +163,7 @@ end
 
 local function handle(self, exchange)
   local ok, answer, undo = pcall(routed, self, exchange)
+  self.bodies:release(exchange)
   if not ok and answer == sched.CANCELLED then
     error(answer, 0)
   elseif not ok then

@@ -1,6 +1,7 @@
--- The Model Context Protocol over lines of JSON-RPC 2.0: initialize, ping, tools/list and tools/call. Calls are worked
--- on at the same time; each gets one response, unless its client cancels it. What a cancelled call has asked of the
--- judge is worked on nevertheless, so it keeps its place among the calls until its tool is done.
+-- The Model Context Protocol in JSON-RPC 2.0: initialize, ping, tools/list and tools/call. They come as lines
+-- (Server:serve) or one by one (Server:handle, for serve.mcp_http). Calls are worked on at the same time; each gets one
+-- response, unless its client cancels it. What a cancelled call has asked of the judge is worked on nevertheless, so it
+-- keeps its place among the calls until its tool is done.
 
 local json = require "khost.json"
 local log = require "khost.log"
@@ -15,15 +16,18 @@ Server.__index = Server
 mcp.VERSIONS = { "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25" }
 mcp.MOST_LINE = 4 * 2 ^ 20  -- bytes
 local MOST_AT_ONCE = 32     -- calls
+local MOST_LINES = 256      -- that are worked on or whose responses nobody has read
+local MOST_PARTS = 10000    -- lists, objects and fields of a line
 local LAST_S = 1            -- for what is answered at once when the input ends
-local PARSE, INVALID, METHOD, PARAMS = -32700, -32600, -32601, -32602
+local PARSE, INVALID, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 
 ---@class (exact) McpTool
 ---@field name string
 ---@field description string
 ---@field schema table        JSON schema of the arguments, an object
----@field run fun(arguments: table, is_wanted: fun(): boolean): string|nil, string?   text for the agent, or nil and
----what went wrong; is_wanted says no once the call is cancelled
+---@field run fun(arguments: table, is_wanted: (fun(): boolean), asked_by: any): string|nil, string?
+---text for the agent, or nil and what went wrong; is_wanted says no once the call is cancelled; asked_by is that of
+---Server:handle
 
 ---@param options {name: string, version: string, instructions: string, tools: McpTool[]}
 ---@return table
@@ -39,9 +43,16 @@ local function is_id(value)
   return type(value) == "string" or type(value) == "number"
 end
 
-local function failure(id, code, message)
+--- A response that says what is wrong with a request.
+---@param id string|number|nil   nil where it is not known
+---@param code integer           of JSON-RPC
+---@param message string
+---@return table
+function mcp.failure(id, code, message)
   return { jsonrpc = "2.0", id = id == nil and json.null or id, error = { code = code, message = message } }
 end
+
+local failure = mcp.failure
 
 local function result(id, value)
   return { jsonrpc = "2.0", id = id, result = value }
@@ -97,7 +108,7 @@ local function problem_of(schema, arguments)
 end
 
 -- Runs a tool in a task of its own. What it says, good or bad, is a result: the model reads it and may mend its call.
-local function call(self, id, params)
+local function call(self, id, params, asked_by)
   local tool = type(params.name) == "string" and self.by_name[params.name]
   local arguments = params.arguments == nil and {} or params.arguments
   if not tool then
@@ -114,7 +125,7 @@ local function call(self, id, params)
     return result(id, { content = { { type = "text", text = problem } }, isError = true })
   end
   local asked = { cancelled = false }
-  local work = sched.spawn(tool.run, arguments, function() return not asked.cancelled end)
+  local work = sched.spawn(tool.run, arguments, function() return not asked.cancelled end, asked_by)
   self.running[id], self.count = asked, self.count + 1
   local text, message, code = work:wait()
   self.running[id], self.count = nil, self.count - 1
@@ -142,11 +153,21 @@ end
 ---@param line string
 ---@return table|nil
 function Server:respond(line)
-  local message, problem = json.decode(line)
+  local message, problem = json.decode(line, MOST_PARTS)
   if message == nil then
     return failure(nil, PARSE, problem or "not valid JSON")
-  elseif type(message) ~= "table" or message.jsonrpc ~= "2.0" then
-    return failure(nil, INVALID, "one JSON-RPC 2.0 object a line is expected")
+  end
+  return self:handle(message)
+end
+
+--- The response to one message; nil where none is due.
+---@async
+---@param message any     as json.decode gives it
+---@param asked_by? any   handed to the tool that is called: where the message came from
+---@return table|nil
+function Server:handle(message, asked_by)
+  if type(message) ~= "table" or message.jsonrpc ~= "2.0" then
+    return failure(nil, INVALID, "one JSON-RPC 2.0 object is expected")
   elseif message.method == nil then
     return nil  -- a response, and nothing was asked
   elseif type(message.method) ~= "string" then
@@ -164,7 +185,32 @@ function Server:respond(line)
   elseif type(params) ~= "table" then
     return failure(message.id, PARAMS, "params must be an object")
   end
-  return method(self, message.id, params)
+  return method(self, message.id, params, asked_by)
+end
+
+--- Tells the tools that work that nobody waits for them any more.
+function Server:cancel_all()
+  for _, asked in pairs(self.running) do
+    asked.cancelled = true
+  end
+end
+
+-- The line that answers a line; nil where none is due. A request that this server fails at has a response too: its
+-- client would wait for one.
+local function response_to(self, line)
+  local ok, text = pcall(function()
+    local response = self:respond(line)
+    return response and json.encode(response) .. "\n"
+  end)
+  if ok then
+    return text
+  elseif text == sched.CANCELLED then
+    error(text, 0)
+  end
+  log.error("mcp_failed", { message = tostring(text) })
+  local asked = json.decode(line, MOST_PARTS)
+  return json.encode(failure(type(asked) == "table" and is_id(asked.id) and asked.id or nil, INTERNAL,
+    "the server failed at this request; its log says why")) .. "\n"
 end
 
 --- Answers lines until the input ends; what is worked on then is given up.
@@ -172,8 +218,10 @@ end
 ---@param lines khost.Lines   or what has its read and write
 ---@return boolean whole      false when a line was too long to go on
 function Server:serve(lines)
-  local tasks = {}
+  -- A client that reads no responses is not read from: they would pile up here.
+  local tasks, places = {}, sched.channel(MOST_LINES)
   while true do
+    places:put(true)
     local line, message, code = lines:read(mcp.MOST_LINE)
     if not line then
       local last = sched.now() + LAST_S
@@ -190,13 +238,16 @@ function Server:serve(lines)
     elseif line:find("%S") then
       local task
       task = sched.spawn(function()
-        local response = self:respond(line)
-        if response then
-          lines:write(json.encode(response) .. "\n")
+        local text = response_to(self, line)
+        if text then
+          lines:write(text)
         end
         tasks[task] = nil
+        places:take()
       end)
       tasks[task] = true
+    else
+      places:take()
     end
   end
 end

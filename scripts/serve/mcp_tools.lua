@@ -1,6 +1,6 @@
--- The tools of `khost mcp`: what an agent that writes kernels asks. Folders and files are those below the roots that
--- were named at the start. An answer is short; the whole of it lies in a file of the workspace. Nothing in either is of
--- inputs that no agent may see.
+-- The tools of `khost mcp` and of /mcp of `khost serve`: what an agent that writes kernels asks. Folders and files are
+-- those below the roots that were named at the start. An answer is short; the whole of it lies in a file of the
+-- workspace. Nothing in either is of inputs that no agent may see.
 
 local answers = require "serve.answers"
 local candidate = require "lib.candidate"
@@ -8,7 +8,9 @@ local checking = require "suites.checking"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local machine = require "khost.machine"
+local mcp = require "serve.mcp"
 local sched = require "khost.sched"
+local serve = require "khost.serve"
 local tune = require "agent.tune"
 local verdicts = require "judge.verdict"
 
@@ -16,6 +18,9 @@ local mcp_tools = {}
 
 local MOST_TEXT = 6000      -- bytes of an answer
 local RESULTS = ".khost"    -- folder of a workspace that no candidate is read from
+local INSTRUCTIONS = "khost judges compute kernels. A workspace holds kernels/ and perhaps model_new.py; its task is a "
+  .. "Python file with Model, get_inputs and get_init_inputs. Call verify while you write, profile and tune while you "
+  .. "make it faster, evaluate for the verdict that counts."
 
 local Tools = {}
 Tools.__index = Tools
@@ -35,6 +40,11 @@ local function place(self, path, what)
     table.concat(self.roots, " or "))
 end
 
+-- A path as it is named below its root.
+local function below(root, path)
+  return path == root and "" or path:sub(root == "/" and 2 or #root + 2)
+end
+
 -- lib.candidate ends a command with an error of its own form, whose message is for people.
 local function said(fn, ...)
   local ok, value = pcall(fn, ...)
@@ -47,25 +57,35 @@ local function said(fn, ...)
   return nil, (message:gsub("%-%-task ", ""):gsub("%-%-workspace ", ""))
 end
 
--- The workspace, its files and its task.
-local function read(self, arguments)
-  local folder, message = place(self, arguments.workspace or ".", "workspace")
-  if not folder then
-    return nil, message
-  end
-  local file, root = place(self, arguments.task or folder .. "/model.py", "task")
+-- The task in a file, where it may be judged, and where the file lies: its path and root.
+local function task_at(self, path)
+  local file, root = place(self, path, "task")
   if not file then
     return nil, root
   end
-  local source, files
-  source, message = said(candidate.task, file, root)
+  local source, message = said(candidate.task, file, root)
+  local task
   if source then
-    files, message = said(candidate.files, folder, self.target)
+    task, message = self.options.task(source, file)
+  end
+  return task, task and file or message, root
+end
+
+-- The workspace, its files and its task.
+local function read(self, arguments)
+  local folder, around = place(self, arguments.workspace or ".", "workspace")
+  if not folder then
+    return nil, around
+  end
+  local task, message = task_at(self, arguments.task or folder .. "/model.py")
+  local files
+  if task then
+    files, message = said(candidate.files, folder, self.target, around)
   end
   if not files then
     return nil, message
   end
-  return { folder = folder, files = files, task = { id = fs.sha256(source), source = source, name = file } }
+  return { folder = folder, root = around, files = files, task = task }
 end
 
 local function shortened(text)
@@ -77,14 +97,10 @@ local function shortened(text)
 end
 
 -- The short text, and the whole in a file where the folder may be written.
-local function answer(self, folder, name, text, whole)
+local function answer(folder, root, name, text, whole)
   local short = shortened(text)
-  local place_of, path = place(self, folder, "workspace"), nil
-  if place_of and fs.mkdirs(place_of .. "/" .. RESULTS) then
-    local results = place(self, place_of .. "/" .. RESULTS, "results")
-    path = results and ("%s/%s.json"):format(results, name)
-  end
-  local kept = path and fs.write(path, json.encode(whole, true) .. "\n")
+  local path = ("%s/%s/%s.json"):format(folder == "/" and "" or folder, RESULTS, name)
+  local kept = fs.write_beneath(root, below(root, path), json.encode(whole, true) .. "\n")
   return kept and ("%s\nwhole answer: %s"):format(short, path) or short
 end
 
@@ -121,10 +137,10 @@ function Tools:evaluate(arguments)
   if arguments.rules ~= nil and arguments.rules ~= "own" and arguments.rules ~= "mixed" then
     return nil, "rules: own or mixed expected"
   end
-  local verdict = self.judge():verdict(asked.task, asked.files, { measure = arguments.measure ~= false,
+  local verdict = self:judge():verdict(asked.task, asked.files, { measure = arguments.measure ~= false,
     rules = arguments.rules })
   local seen = answers.verdict(verdict, {})
-  return answer(self, asked.folder, "evaluate", summary(seen), seen)
+  return answer(asked.folder, asked.root, "evaluate", summary(seen), seen)
 end
 
 local function feedback(kind)
@@ -133,11 +149,11 @@ local function feedback(kind)
     if not asked then
       return nil, message
     end
-    local seen, why = self.judge():feedback(kind, asked.task, asked.files)
+    local seen, why = self:judge():feedback(kind, asked.task, asked.files)
     if not seen then
       return nil, why
     end
-    return answer(self, asked.folder, kind, seen.text, seen)
+    return answer(asked.folder, asked.root, kind, seen.text, seen)
   end
 end
 Tools.verify, Tools.profile = feedback "verify", feedback "profile"
@@ -151,12 +167,12 @@ function Tools:tune(arguments, is_wanted)
     if not is_wanted() then
       return nil, "cancelled"
     end
-    return self.judge():feedback("profile", asked.task, changed, { kernels = false })
+    return self:judge():feedback("profile", asked.task, changed, { kernels = false })
   end)
   if not found.ok then
     return nil, found.text
   end
-  return answer(self, asked.folder, "tune", found.text, found)
+  return answer(asked.folder, asked.root, "tune", found.text, found)
 end
 
 local function tensor(fact)
@@ -164,13 +180,9 @@ local function tensor(fact)
 end
 
 function Tools:task_info(arguments)
-  local file, root = place(self, arguments.task, "task")
-  local source, message
-  if file then
-    source, message = said(candidate.task, file, root)
-  end
-  if not source then
-    return nil, message or root
+  local task, file, root = task_at(self, arguments.task)
+  if not task then
+    return nil, file
   end
   local options = { target = self.target, stages = { "structure", "run" } }
   for _, defaults in ipairs { checking.DEFAULTS, self.target == "cuda" and checking.CUDA or {} } do
@@ -178,11 +190,11 @@ function Tools:task_info(arguments)
       options[name] = value
     end
   end
-  local facts = checking.facts(self.judge(), source, options)
+  local facts = checking.facts(self:judge(), task.source, options)
   if facts.failure or not facts.structure then
     return nil, "the task cannot be judged: " .. tostring((facts.failure or {}).message or "no reason given")
   end
-  local structure, lines = facts.structure, { "hash " .. fs.sha256(source), "inputs" }
+  local structure, lines = facts.structure, { "hash " .. fs.sha256(task.source), "inputs" }
   for _, input in ipairs(structure.inputs) do
     lines[#lines + 1] = tensor(input)
   end
@@ -195,12 +207,19 @@ function Tools:task_info(arguments)
   if facts.run and facts.run.eager_s then
     lines[#lines + 1] = ("eager %.3f ms"):format(facts.run.eager_s * 1e3)
   end
-  return answer(self, file:match("^(.*)/") or "/", "task_info", table.concat(lines, "\n"), facts)
+  return answer(file:match("^(.+)/") or "/", root, "task_info", table.concat(lines, "\n"), facts)
 end
 
 function Tools:doctor()
-  local done, message = machine.run({ fs.build_dir() .. "/khost", "doctor" }, { timeout_s = 300 })
+  local done, message = self.options.turn(self.asked_by, function()
+    return machine.run({ fs.build_dir() .. "/khost", "doctor" }, { timeout_s = 300 })
+  end)
   return done and shortened(done.output) or nil, message
+end
+
+-- The judge for the request that this call came with.
+function Tools:judge()
+  return self.options.judge(self.asked_by)
 end
 
 local WORKSPACE = { type = "string", description = "folder with kernels/ and perhaps model_new.py" }
@@ -230,19 +249,44 @@ local DEFINITIONS = {
   { "doctor", "What this machine offers for building and judging kernels, and what it lacks.", schema({}, {}) },
 }
 
+---@class (exact) McpToolsOptions
+---@field roots string[]           as fs.absolute gives them
+---@field target "cpu"|"cuda"
+---@field judge fun(asked_by: any): table   a judge.client for what a request asks; asked_by is that of Server:handle
+---@field task? fun(source: string, file: string): table|nil, string?   the task of a text, or why it may not be judged;
+---  every text may be when absent
+---@field turn? fun(asked_by: any, work: function): any   runs what needs this machine but no judge; at once when absent
+
+local function any_task(source, file)
+  return { id = fs.sha256(source), source = source, name = file }
+end
+
 --- The tools over a judge.
----@param options {roots: string[], target: "cpu"|"cuda", judge: fun(): table}   roots as fs.absolute gives them; judge
----opens a judge.client when it is first needed
+---@param given McpToolsOptions
 ---@return McpTool[]
-function mcp_tools.new(options)
-  local self = setmetatable({ roots = options.roots, target = options.target, judge = options.judge }, Tools)
+function mcp_tools.new(given)
+  local options = { judge = given.judge, task = given.task or any_task,
+    turn = given.turn or function(_, work) return work() end }
   local list = {}
   for index, definition in ipairs(DEFINITIONS) do
     local name = definition[1]
     list[index] = { name = name, description = definition[2], schema = definition[3],
-      run = function(arguments, is_wanted) return self[name](self, arguments, is_wanted) end }
+      run = function(arguments, is_wanted, asked_by)
+        local self = setmetatable({ roots = given.roots, target = given.target, options = options,
+          asked_by = asked_by }, Tools)
+        local text, message = self[name](self, arguments, is_wanted)
+        return text, message and shortened(message)  -- it may hold what the agent sent
+      end }
   end
   return list
+end
+
+--- A server of the protocol with these tools.
+---@param options McpToolsOptions
+---@return table   serve.mcp
+function mcp_tools.server(options)
+  return mcp.new { name = "khost", version = serve.version, instructions = INSTRUCTIONS,
+    tools = mcp_tools.new(options) }
 end
 
 return mcp_tools

@@ -18,6 +18,7 @@ local HELP = {
   connections_accepted_total = { "counter", "connections that were accepted" },
   connections_turned_away_total = { "counter", "connections that were answered 503 or closed" },
   connections_open = { "gauge", "connections that are open" },
+  body_bytes = { "gauge", "bytes of the bodies of requests that are not answered yet" },
   episodes_total = { "counter", "token-step episodes that ended, by ending" },
   episodes_void_total = { "counter", "token-step episodes without a reward, by ending" },
   episode_tokens_total = { "counter", "tokens of episodes: drawn by clients, or read by their models" },

@@ -11,6 +11,7 @@ local node = {}
 local AGAIN_S = 1          -- between two tries to reach the front
 local REQUEST_S, TAKE_S = 10, 30
 local ANSWER_TRIES = 5
+local LEAST_LEASE_S, MOST_LEASE_S = 0.1, 3600
 
 local Node = {}
 Node.__index = Node
@@ -41,18 +42,32 @@ local function post(self, path, body, seconds)
   return answer.status, answer.body ~= "" and json.decode(answer.body) or nil
 end
 
+local function is_registration(body)
+  return type(body) == "table" and type(body.node) == "string" and type(body.lease_s) == "number"
+    and body.lease_s >= LEAST_LEASE_S and body.lease_s <= MOST_LEASE_S
+end
+
+-- The sentence of a refusal.
+local function said(body)
+  local failure = type(body) == "table" and body.error
+  return type(failure) == "table" and type(failure.message) == "string" and failure.message or nil
+end
+
 -- Until it is registered, or told to stop. Raises where the front does not want it.
 local function register(self)
   local told = false
   while not self.stopping do
     local status, body = post(self, "", { name = self.options.name, target = self.options.target })
-    if status == 200 then
+    if status == 200 and is_registration(body) then
       self.id, self.lease_s = body.node, body.lease_s
       log.info("node_registered", { front = self.options.front, lease_s = self.lease_s })
       return
     elseif status and status < 500 then
-      error(("front %s refuses this judge: %s"):format(self.options.front,
-        tostring(((body or {}).error or {}).message or status)), 0)
+      self.stopping = true
+      self.refused = ("front %s refuses this judge: %s"):format(self.options.front, said(body) or
+        ("what answers there with status %d is no front; give the URL that `khost serve --front` prints"):format(
+          status))
+      error(self.refused, 0)
     end
     if not told then
       log.warn("front_away", { front = self.options.front, message = tostring(body or status) })
@@ -85,14 +100,36 @@ local function renew(self)
   return status == 200
 end
 
+-- Whether the front has taken an answer, or has no use for one any more. It takes none that is too large or nested too
+-- deep, and is told why there is none instead: else the job would go round the nodes until each has tried.
 local function deliver(self, id, job, answer, message, code)
+  local function replace(why)
+    answer, code, message = nil, "host", "the judge's answer could not be delivered: " .. tostring(why)
+    log.warn("node_answer_undelivered", { message = message })
+  end
+  local ok, problem = pcall(json.encode, { { answer } })
+  if not ok then
+    replace(problem)
+  end
   for _ = 1, ANSWER_TRIES do
-    local status = post(self, "/answer", answer and { node = id, job = job, answer = answer }
+    local status, body = post(self, "/answer", answer and { node = id, job = job, answer = answer }
       or { node = id, job = job, message = message, code = code })
-    if status and status < 500 then
+    local taken = status and (status < 400 or status == 410 or status == 422)
+    if taken or status and status < 500 and not answer then
       return
+    elseif status and status < 500 then
+      replace(said(body) or status)
+    else
+      sched.sleep(AGAIN_S)
     end
-    sched.sleep(AGAIN_S)
+  end
+end
+
+local function work_on(self, id, job)
+  -- The front learns that the job is begun before anything of the candidate can end this process.
+  if renew(self) then
+    deliver(self, id, job.job, self.options.judge:request(job.kind, job.body))
+    self.done = self.done + 1
   end
 end
 
@@ -101,14 +138,14 @@ local function work_once(self)
   local status, body = post(self, "/take", { node = id }, TAKE_S)
   if status == 410 then
     register_again(self, id)
-  elseif status == 200 then
+  elseif status == 200 and type(body) == "table" and type(body.job) == "string" and type(body.kind) == "string"
+      and type(body.body) == "table" then
     self.jobs[body.job] = true
-    -- The front learns that the job is begun before anything of the candidate can end this process.
-    if renew(self) then
-      deliver(self, id, body.job, self.options.judge:request(body.kind, body.body))
-      self.done = self.done + 1
-    end
+    local ok, reason = pcall(work_on, self, id, body)
     self.jobs[body.job] = nil
+    if not ok then
+      error(reason, 0)
+    end
   elseif status ~= 204 then
     sched.sleep(AGAIN_S)
   end
@@ -126,7 +163,13 @@ function Node:run()
   for index = 1, self.options.slots do
     workers[index] = sched.spawn(function()
       while not self.stopping do
-        work_once(self)
+        local ok, reason = pcall(work_once, self)
+        if not ok and (reason == sched.CANCELLED or self.refused) then
+          error(reason, 0)
+        elseif not ok then
+          log.error("node_failed", { message = tostring(reason) })
+          sched.sleep(AGAIN_S)
+        end
       end
     end)
   end
@@ -134,6 +177,9 @@ function Node:run()
     worker:wait()
   end
   renewing:cancel()
+  if self.refused then
+    error(self.refused, 0)
+  end
   post(self, "/leave", { node = self.id })
 end
 

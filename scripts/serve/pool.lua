@@ -5,6 +5,9 @@
 -- A job that was lost goes to another node. Where a second node is lost while it works on the job, the candidate ends
 -- judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where
 -- no node has been there for `wait_s`, it fails with code "void".
+--
+-- A node may also be broken: one that keeps a job for `job_s`, or answers what no judge answers, loses the job as well.
+-- That says nothing about the candidate, so a job that was lost so and lost again is void.
 
 local fs = require "khost.fs"
 local sched = require "khost.sched"
@@ -14,6 +17,8 @@ local pool = {}
 
 local MOST_LOSSES = 2
 local MOST_MISSED = 2   -- renewals of a lease that do not name a job that was begun: requests can overtake each other
+local JOB_S = 1800       -- a verdict's own limits end it earlier
+local MOST_NODES = 4096  -- registered at once
 local MOST_GIVEN = 20   -- times that a job is handed out, begun or not
 
 local Pool = {}
@@ -22,14 +27,16 @@ Pool.__index = Pool
 ---@class (exact) PoolOptions
 ---@field lease_s number    until a node that is silent is lost
 ---@field wait_s number     that a job waits where there is no node
+---@field job_s? number     that a node may work on one job (1800)
 ---@field now? fun(): number
 
 ---@param options PoolOptions
 ---@return table
 function pool.new(options)
-  return setmetatable({ lease_s = options.lease_s, wait_s = options.wait_s, now = options.now or sched.now, nodes = {},
-    jobs = {}, waiting = {}, takers = {}, counts = { registered = 0, expired = 0, lost = 0, returned = 0, crashed = 0,
-      void = 0, late = 0, answered = 0 } }, Pool)
+  local counts = { registered = 0, expired = 0, lost = 0, returned = 0, crashed = 0, void = 0, late = 0, answered = 0,
+    overdue = 0, refused = 0 }
+  return setmetatable({ lease_s = options.lease_s, wait_s = options.wait_s, job_s = options.job_s or JOB_S,
+    now = options.now or sched.now, nodes = {}, jobs = {}, waiting = {}, takers = {}, counts = counts }, Pool)
 end
 
 local function identity(self)
@@ -46,9 +53,19 @@ local function live(self)
   return count
 end
 
--- Elsewhere means a node that has not lost it, unless there is no other.
-local function may_take(self, job, id)
-  return not job.lost_by[id] or live(self) == 1
+-- The place of the waiting node that gets a job. Elsewhere means a node that has not lost it, unless there is no other;
+-- of those, one that has not given it back is better.
+local function taker_for(self, job)
+  local second
+  for place, one in ipairs(self.takers) do
+    if not job.lost_by[one.node] or live(self) == 1 then
+      if not job.returned_by[one.node] then
+        return place
+      end
+      second = second or place
+    end
+  end
+  return second
 end
 
 local function finish(self, job, answer, message, code)
@@ -64,14 +81,9 @@ local function hand(self)
   local index = 1
   while index <= #self.waiting do
     local job = self.waiting[index]
-    local taker
-    for place, one in ipairs(self.takers) do
-      if may_take(self, job, one.node) then
-        taker = table.remove(self.takers, place)
-        break
-      end
-    end
-    if taker then
+    local place = taker_for(self, job)
+    if place then
+      local taker = table.remove(self.takers, place)
       table.remove(self.waiting, index)
       job.node, job.begun, job.given, job.missed, job.since = taker.node, false, job.given + 1, 0, self.now()
       self.nodes[taker.node].jobs[job.id] = job
@@ -99,8 +111,9 @@ local function lose(self, job, why)
     job.losses, job.lost_by[node] = job.losses + 1, true
   else
     self.counts.returned = self.counts.returned + 1
+    job.returned_by[node] = true
   end
-  if job.losses >= MOST_LOSSES and job.kind == "evaluate" then
+  if job.losses >= MOST_LOSSES and job.kind == "evaluate" and not job.broken then
     self.counts.crashed = self.counts.crashed + 1
     finish(self, job, verdicts.blank("crash", "verify", "exit",
       ("%d judges were lost while they judged this candidate: %s"):format(job.losses, why)))
@@ -131,10 +144,13 @@ local function drop(self, id, why)
   hand(self)
 end
 
---- A new node; its identity.
+--- A new node; its identity. nil where too many are registered.
 ---@param name string     for people
----@return string
+---@return string|nil
 function Pool:register(name)
+  if live(self) >= MOST_NODES then
+    return nil
+  end
   local id = identity(self)
   self.counts.registered = self.counts.registered + 1
   self.nodes[id] = { name = name, expires = self.now() + self.lease_s, jobs = {} }
@@ -213,6 +229,37 @@ function Pool:give_back(id, job_id)
   end
 end
 
+-- A job that its node holds and will not answer as it should; other than by a node's death, the node is to blame.
+local function take_away(self, job, why)
+  job.begun, job.broken = true, true
+  lose(self, job, why)
+  hand(self)
+end
+
+--- Takes a job from a node whose answer is none. False where the job is not that node's (any more).
+---@param id string
+---@param job_id string
+---@param why string
+---@return boolean
+function Pool:refuse(id, job_id, why)
+  local job = self.jobs[job_id]
+  if not job or job.node ~= id then
+    return false
+  end
+  self.counts.refused = self.counts.refused + 1
+  take_away(self, job, "its answer was none of a judge's: " .. why)
+  return true
+end
+
+--- The kind of a job that a node holds; nil where it holds none of this id.
+---@param id string
+---@param job_id string
+---@return string|nil
+function Pool:kind_of(id, job_id)
+  local job = self.jobs[job_id]
+  return job and job.node == id and job.kind or nil
+end
+
 --- A node's answer to a job, or its failure. False where the job is not that node's (any more): the answer is dropped.
 ---@param id string
 ---@param job_id string
@@ -248,12 +295,14 @@ end
 --- Drops the nodes whose leases are over, and the jobs that no node is there for. Call it several times a lease.
 function Pool:sweep()
   local now = self.now()
-  local silent, unbegun = {}, {}
+  local silent, unbegun, overdue = {}, {}, {}
   for id, node in pairs(self.nodes) do
     silent[#silent + 1] = node.expires < now and id or nil
     for job_id, job in pairs(node.jobs) do
       if not job.begun and now - job.since > self.lease_s then
         unbegun[#unbegun + 1] = { id, job_id }
+      elseif job.begun and now - job.since > self.job_s then
+        overdue[#overdue + 1] = job
       end
     end
   end
@@ -263,6 +312,12 @@ function Pool:sweep()
   end
   for _, pair in ipairs(unbegun) do
     self:give_back(pair[1], pair[2])
+  end
+  for _, job in ipairs(overdue) do
+    if job.node and self.jobs[job.id] then  -- its node may just have been dropped
+      self.counts.overdue = self.counts.overdue + 1
+      take_away(self, job, ("its node had it for %g s"):format(self.job_s))
+    end
   end
   for index = #self.waiting, 1, -1 do
     local job = self.waiting[index]
@@ -281,7 +336,8 @@ end
 ---@return table|nil answer, string? message, string? code
 function Pool:request(kind, body)
   self.order = (self.order or 0) + 1
-  local job = { id = identity(self), kind = kind, body = body, done = sched.channel(1), lost_by = {}, losses = 0,
+  local job = { id = identity(self), kind = kind, body = body, done = sched.channel(1), lost_by = {}, returned_by = {},
+    losses = 0,
     given = 0, since = self.now(), order = self.order }
   self.jobs[job.id] = job
   self.waiting[#self.waiting + 1] = job

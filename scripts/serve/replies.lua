@@ -10,7 +10,8 @@ replies.JSON = "application/json"
 replies.VOID_RETRY_S = 5   -- until a judge that died stands again
 
 -- Statuses of what is wrong with a body, by the code of whoever read it.
-local BODY = { bad_input = 400, no_task = 404, no_right = 403, limit = 413, timeout = 408, gone = 400 }
+local BODY = { bad_input = 400, no_task = 404, no_right = 403, limit = 413, timeout = 408, gone = 400,
+  busy = 503 }
 
 -- What the queue says about a request that had no turn.
 local NO_TURN = { turn_gone = { 400, "half_closed" }, turn_busy = { 429, "busy" }, turn_limit = { 429, "waiting" },
@@ -36,11 +37,11 @@ function replies.failed(status, code, message, retry_s)
 end
 
 --- A body that could not be taken.
----@param code string   of Exchange:body or of serve.request
+---@param code string   of serve.bodies or of serve.request
 ---@param message string
 ---@return table
 function replies.bad_body(code, message)
-  return replies.failed(BODY[code] or 400, code, message)
+  return replies.failed(BODY[code] or 400, code, message, code == "busy" and replies.VOID_RETRY_S or nil)
 end
 
 --- The answer to a request that had no turn, or to which the judge had no answer.

@@ -21,6 +21,7 @@ local template = require "lib.template"
 local request = {}
 
 request.MOST_BYTES = 8 * 2 ^ 20   -- of a body
+local MOST_PARTS = 10000          -- lists, objects and fields of one: a few files, or lists of numbers
 local MOST_FILES, MOST_NAME = 64, 200
 
 local FIELDS = {
@@ -67,7 +68,8 @@ function request.task(given, tasks, may_submit)
   end
   for key in pairs(given) do
     if key ~= "source" and key ~= "name" then
-      return nil, ("task: unknown field '%s'; source and name are known"):format(tostring(key)), "bad_input"
+      return nil, ("task: unknown field '%s'; source and name are known"):format(tostring(key):sub(1, MOST_NAME)),
+        "bad_input"
     end
   end
   local hash = fs.sha256(given.source)
@@ -78,6 +80,16 @@ function request.task(given, tasks, may_submit)
     return nil, "task: this client may not send texts of tasks, and none of the loaded tasks has this text", "no_right"
   end
   return { id = hash, name = given.name or hash:sub(1, 12), source = given.source, hash = hash, submitted = true }
+end
+
+-- The files of a candidate with the headers of the template; nil and why where no folder can hold them.
+local function whole(files, skill)
+  local all = template.with(files, skill)
+  local clash = parse.clash(all)
+  if clash then
+    return nil, ("files: %s is a file, and a folder of another path"):format(clash)
+  end
+  return all
 end
 
 -- Trainers' names of the same fields.
@@ -107,11 +119,16 @@ local function candidate_of(body, skill)
     if files then
       files, label = checked_files(files)
     end
+    if files then
+      files, label = whole(files, skill)
+    end
     if not files then
       return { verdict = client.nothing { label } }
     end
+    return { files = files }
   end
-  return { files = template.with(files, skill) }
+  files, problem = whole(files, skill)
+  return files and { files = files }, problem
 end
 
 --- What is wrong with the fields `scheme` and `measure` of a body; nil for nothing.
@@ -132,7 +149,7 @@ end
 ---@param fields string[]
 ---@return table|nil, string? message
 function request.object(text, fields)
-  local body, message = json.decode(text)
+  local body, message = json.decode(text, MOST_PARTS)
   if not is_object(body) then
     return nil, body == nil and message or "the body is no JSON object"
   end
@@ -205,10 +222,13 @@ function request.feedback(text, options)
     return nil, why, code
   end
   local files, problem = checked_files(body.files)
+  if files then
+    files, problem = whole(files, template.skill(options.target))
+  end
   if not files then
     return nil, problem, "bad_input"
   end
-  return { kind = body.kind, task = task, files = template.with(files, template.skill(options.target)),
+  return { kind = body.kind, task = task, files = files,
     name = body.name, values = body.values }
 end
 

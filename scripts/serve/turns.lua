@@ -1,6 +1,7 @@
 -- Turns before the judge: whoever wants an answer of it waits in the queue, and pays for what it cost. Requests and
 -- open episodes share the one queue and the same quotas.
 
+local client = require "judge.client"
 local fs = require "khost.fs"
 local machine = require "khost.machine"
 local queue = require "serve.queue"
@@ -81,6 +82,31 @@ function Turns:run(who, exchange, work)
     end)
     self.metrics:observe("verdict_seconds", sched.now() - begin)
     return cost, given, message, code
+  end)
+end
+
+-- A judge process for one client: each request has its turn and is charged. What had no turn is void in the end, as
+-- what the judge lost: it says nothing about the candidate.
+local function in_turns(self, who, exchange, process)
+  local taken = { close = function() process:close() end }
+  function taken.request(_, kind, body)
+    local answer, message, code = self:run(who, exchange, function(billed)
+      return billed(process:request(kind, body))
+    end)
+    return answer, message, code
+  end
+  return taken
+end
+
+--- A judge whose requests have their turns. It remembers what it said itself, and nothing of other clients.
+---@param who ServeClient
+---@param exchange khost.Exchange|nil   as of Turns:run
+---@param shared table   the service's judge.client
+---@return table
+function Turns:judge(who, exchange, shared)
+  return client.over(in_turns(self, who, exchange, shared.process), shared.options, shared.another and function()
+    local process = shared.another()
+    return process and in_turns(self, who, exchange, process)
   end)
 end
 

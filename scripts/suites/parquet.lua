@@ -15,9 +15,9 @@ local function arrow_folder()
   return cache.folder "pyarrow"
 end
 
-local function read_parquet(python, path)
+local function read_parquet(python, path, most_bytes)
   return machine.run({ python, "-I", fs.root() .. "/scripts/suites/parquet_to_jsonl.py", path, arrow_folder() },
-    { timeout_s = PARQUET_SECONDS, output_bytes = PARQUET_BYTES })
+    { timeout_s = PARQUET_SECONDS, output_bytes = most_bytes })
 end
 
 local function install_arrow(python)
@@ -30,10 +30,12 @@ end
 --- The rows of a Parquet file as JSON lines.
 ---@async
 ---@param path string
+---@param most_bytes? integer   of the lines (512 MiB)
 ---@return string|nil, string? message, string? code
-function parquet.rows(path)
+function parquet.rows(path, most_bytes)
+  most_bytes = most_bytes or PARQUET_BYTES
   local python = fs.env("KHOST_PYTHON") or "python3"
-  local done, message = read_parquet(python, path)
+  local done, message = read_parquet(python, path, most_bytes)
   if done and done.code == NO_ARROW then
     local ok, why = install_arrow(python)
     if not ok then
@@ -41,13 +43,17 @@ function parquet.rows(path)
         .. "Remedy: %s -m pip install --target %s pyarrow, or convert the file to JSON lines"):format(path, python,
         why or "no reason given", python, arrow_folder()), "host"
     end
-    done, message = read_parquet(python, path)
+    done, message = read_parquet(python, path, most_bytes)
   end
   if not done then
     return nil, message, "io"
   end
   if done.code ~= 0 then
     return nil, ("%s: %s"):format(path, done.output:match("([^\n]+)%s*$") or "cannot be read"), "bad_input"
+  end
+  if #done.output >= most_bytes then  -- what is beyond was cut off, perhaps between two rows
+    return nil, ("%s: its rows take more than %.0f MiB as JSON lines: split it"):format(path, most_bytes / 2 ^ 20),
+      "limit"
   end
   return done.output
 end

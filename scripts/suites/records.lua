@@ -1,6 +1,7 @@
 -- Tasks of JSON lines, as CUDA-Agent-Ops-6K, KernelBench and CUDA-L1 are released. A line that is no JSON is a failure
 -- that names it: the file is broken. A record without a program is left out, and named by its file and line.
 
+local depth = require "lib.depth"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
@@ -12,6 +13,7 @@ local SOURCE_FIELDS = { "source", "code", "pytorch_code", "python_code", "progra
 local NAME_FIELDS = { "id", "task_id", "name", "uuid", "problem_id" }
 local LEVEL_FIELDS = { "level", "level_id" }
 local BYTE_ORDER_MARK = "\239\187\191"
+local DEEPEST = 32  -- of a field that is kept: what is nested deeper cannot be written again, below a task's levels
 
 -- Of a task of CUDA-L1, which numbers its tasks level by level.
 local function numbered(record)
@@ -92,6 +94,9 @@ function records.task(record, level)
   local origin = {}
   for key, value in pairs(record) do
     if key ~= field and key ~= "id" and key ~= "name" and (key ~= "level" or given and not records.level(given)) then
+      if depth.is_deeper(value, DEEPEST) then
+        return nil, ("has a field '%s' that is nested deeper than %d levels"):format(tostring(key):sub(1, 80), DEEPEST)
+      end
       origin[key] = value
     end
   end

@@ -196,6 +196,7 @@ TEST_CASE("bind: plain data refuses what has no plain form") {
     assert(raises(probe.data, { f = print or probe.say }):find "plain data expected, got a function")
     assert(raises(probe.data, { c = probe.counter(1) }):find "plain data expected, got a Counter")
     assert(raises(probe.data, { [true] = 1 }):find "keys must be strings or numbers, got a boolean")
+    assert(probe.data({ ["a\0b"] = 1, a = 2 })["a\0b"] == 1)
     assert(probe.data(json.list()) ~= nil and json.encode(json.list()) == "[]" and json.encode({}) == "{}")
   )lua") == 0);
 }

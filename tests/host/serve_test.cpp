@@ -183,6 +183,13 @@ TEST_CASE("serve: a body of one gigabyte is refused when it is announced, and it
   CHECK(has(endless.read(), "limit"));
 }
 
+TEST_CASE("serve: a refusal reaches whoever sends a body of the usual size before it reads") {
+  Service service;
+  Peer peer(service);
+  CHECK(peer.send(kHead + "Content-Length: 8388608\r\n\r\n" + std::string(8 << 20, 'x')));
+  CHECK(has(peer.read(), "limit"));
+}
+
 TEST_CASE("serve: who sends slowly is told so and let go") {
   Service service;
   Peer silent(service);
@@ -204,6 +211,7 @@ TEST_CASE("serve: what is no HTTP is refused without reaching anybody") {
         std::string("GET / HTTP/1.1\r\nA B: c\r\n\r\n"), std::string("GET / HTTP/9.9\r\n\r\n"),
         kHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         kHead + "Transfer-Encoding: gzip\r\n\r\n", kHead + "Transfer-Encoding: chunked, identity\r\n\r\nab",
+        std::string("POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         kHead + "Content-Length: -2\r\n\r\n", kHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"}) {
     Peer peer(service);
     peer.send(text);
@@ -289,7 +297,9 @@ TEST_CASE("serve: more connections than are allowed are turned away, and places 
   second.send(kHead + "Content-Length: 0\r\n\r\n");
   REQUIRE(eventually([&] { return service.taken() == 2; }));
   Peer third(service);
-  CHECK(has(third.read(), "503 Service Unavailable"));
+  const std::string away = third.read();
+  CHECK(has(away, "503 Service Unavailable"));
+  CHECK(has(away, "Retry-After: 5"));
   service.on_loop([&] {
     service.held()->answer({200, {{"connection", "close"}}, "x"}, [](bool) {});
     return 0;
@@ -335,6 +345,27 @@ TEST_CASE("serve: a closed listener lets idle connections go and answers what is
   CHECK(has(text, "last"));
   CHECK(has(text, "Connection: close"));
   CHECK(working.closed());
+}
+
+TEST_CASE("serve: a request that arrives while the listener closes is told that it came too late") {
+  Service service({}, false);
+  Peer whole(service);
+  Peer half(service);
+  half.send("POST / HTTP/1.1\r\nHo");
+  REQUIRE(eventually([&] { return service.on_loop([&] { return service.listener().counts().open; }) == 2; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the half header is read by then
+  service.on_loop([&] {
+    whole.send(kHead + "Content-Length: 0\r\n\r\n");
+    service.listener().close();
+    return 0;
+  });
+  for (Peer* peer : {&whole, &half}) {
+    const std::string text = peer->read();
+    CHECK(has(text, "503 Service Unavailable"));
+    CHECK(has(text, "draining"));
+    CHECK(peer->closed());
+  }
+  CHECK(service.taken() == 0);
 }
 
 TEST_CASE("serve: a client that waits to be asked for its body is asked") {

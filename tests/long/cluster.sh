@@ -6,7 +6,8 @@
 #   tests/long/cluster.sh [verl] [verifiers] [nemo_gym] [skyrl]      all four without a name
 #
 # Needs KHOST_PYTHON (with PyTorch), a built khost (KHOST_PREBUILT, or it is built), and the network once (2 GB). What is
-# installed stays in $XDG_CACHE_HOME/khost/cluster. Timed rewards want a quiet machine: allow 15 minutes.
+# installed stays in $XDG_CACHE_HOME/khost/cluster. Timed rewards want a quiet machine: beside other
+# programs speeds stay unresolved, as they should. Allow 15 minutes.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/khost/cluster

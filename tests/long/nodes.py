@@ -3,7 +3,9 @@
 and started again, and clients that ask for verdicts.
 
     KHOST_ROOT=. KHOST_PYTHON=... tests/long/nodes.py build/khost [--judges 4] [--clients 8] [--seconds 300]
-                                                                  [--kill-every 15] [--lease 4]
+                                                                  [--kill-every 15] [--lease 4] [--ray 0]
+    KHOST_ROOT=. KHOST_PYTHON=... tests/long/nodes.py build/khost --ray 2     two of the four are started by Ray, which is
+                                                                  installed into an environment of its own (once, 200 MB)
 
 Every request must get exactly one answer, right where it is known. A candidate beside which two judges were lost is told as
 crashed; how often that happened by accident must be what the front counts. Exits 1 when something did not hold."""
@@ -25,6 +27,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 
+import nodes_ray
 import serve
 
 BEGIN_S = 120     # until every judge is registered
@@ -52,7 +55,10 @@ class Client(serve.Client):
 
 
 class Judges:
-    def __init__(self, khost, url, count, log):
+    """Judges that are processes of this one, and `ray`, a nodes_ray.RayJudges or None."""
+
+    def __init__(self, khost, url, count, log, ray):
+        self.ray = ray
         self.command = [khost, "serve", "--judge", url, "--target", "cpu", "--jobs", "1"]
         self.log, self.random, self.killed = log, random.Random(2), collections.Counter()
         self.processes = [self.start() for _ in range(count)]
@@ -62,6 +68,9 @@ class Judges:
 
     def kill(self):
         """A whole judge, which comes back, or the process below one that judges."""
+        if self.ray and (self.random.random() < 0.5 or not self.processes):
+            self.killed[self.ray.kill(self.random) or "none of Ray's: none ran"] += 1
+            return
         place = self.random.randrange(len(self.processes))
         process = self.processes[place]
         below = [pid for pid, name in serve.descendants(process.pid) if name.startswith("khost-judge")]
@@ -78,7 +87,8 @@ class Judges:
     def end(self):
         for process in self.processes:
             process.terminate()
-        return [process.wait(120) for process in self.processes]
+        codes = [process.wait(120) for process in self.processes]
+        return codes + ([self.ray.end()] if self.ray else [])
 
 
 def state_of(port):
@@ -111,13 +121,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--kill-every", type=float, default=15)
     parser.add_argument("--lease", type=float, default=4)
+    parser.add_argument("--ray", type=int, default=0, help="of the judges, those that Ray starts")
     options = parser.parse_args()
     tokens = [f"{i:032x}" for i in range(4)]
     with tempfile.TemporaryDirectory() as name, open(os.path.join(name, "judges.log"), "w+") as log:
         service = serve.Service(options.khost, pathlib.Path(name), tokens,
                                 ["--front", "127.0.0.1:0", "--lease", str(options.lease)])
         port = port_of_front(service)
-        judges = Judges(options.khost, f"http://127.0.0.1:{port}", options.judges, log)
+        url = f"http://127.0.0.1:{port}"
+        ray = nodes_ray.RayJudges(options.khost, url, options.ray, pathlib.Path(name), log) if options.ray else None
+        judges = Judges(options.khost, url, options.judges - options.ray, log, ray)
         until(lambda: len(state_of(port)["nodes"]) == options.judges, BEGIN_S, "not all judges are registered")
         end, seen = time.monotonic() + options.seconds, {}
         clients = [Client(i, service, tokens[i % 4], end, seen) for i in range(options.clients)]

@@ -2,6 +2,8 @@
 local chunks = require "tests.lua.data.chunks"
 local json = require "khost.json"
 local kit = require "tests.lua.endpoint_kit"
+local answers = require "policies.endpoint.answer"
+local sched = require "khost.sched"
 local server_kit = require "tests.lua.server_kit"
 local t = require "tests.lua.harness"
 
@@ -191,6 +193,24 @@ function spec.streamed_fields_of_a_provider_go_back_as_if_they_had_come_whole()
     t.expect({ back.reasoning_content, back.content, back.tool_calls[1].extra_content }, { "I think", "",
       { google = { thought_signature = "SIG" } } })
   end, "scripted.py")
+end
+
+function spec.others_go_on_while_a_stream_of_many_events_is_read()
+  local turns, over = 0, false
+  local other = sched.spawn(function()
+    while not over do
+      turns = turns + 1
+      sched.sleep(0)
+    end
+  end)
+  local found, problem = answers.read(("data: {}\n\n"):rep(100000) .. ": comment\n")
+  over = true
+  other:wait()
+  t.expect({ found, problem.message }, { nil, "the stream ended early" })
+  t.is_true(turns >= 40, "turns of others: " .. turns)
+  found, problem = answers.read('{"choices": [' .. ("{},"):rep(200000) .. "{}]}")
+  t.expect(found, nil)
+  t.is_true(problem.message:find("more than 100000 lists, objects and fields", 1, true), problem.message)
 end
 
 return spec

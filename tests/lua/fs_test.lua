@@ -1,6 +1,7 @@
 -- khost.fs and khost.json.
 local fs = require "khost.fs"
 local json = require "khost.json"
+local machine = require "khost.machine"
 local t = require "tests.lua.harness"
 
 local ROOT = "/tmp/khost-fs-spec"
@@ -19,6 +20,21 @@ function spec.write_read_list_and_remove()
   local text, message, code = fs.read(ROOT .. "/a/x.txt")
   t.expect({ text == nil, code }, { true, "io" })
   t.is_true(message:find("No such file"))
+end
+
+function spec.a_file_of_a_strangers_folder_is_written_through_no_link()
+  fs.remove_tree(ROOT)
+  t.is_true(fs.mkdirs(ROOT .. "/mine") and fs.mkdirs(ROOT .. "/other"))
+  t.is_true(fs.write_beneath(ROOT .. "/mine", "a/b/x.txt", "one"))
+  t.is_true(fs.write_beneath(ROOT .. "/mine", "a/b/x.txt", "two"))
+  t.expect(fs.read(ROOT .. "/mine/a/b/x.txt"), "two")
+  t.expect(machine.run({ "ln", "-s", ROOT .. "/other", ROOT .. "/mine/link" }).code, 0)
+  for _, path in ipairs { "link/x.txt", "../other/x.txt", "/etc/x.txt", "link", "" } do
+    local done, message, code = fs.write_beneath(ROOT .. "/mine", path, "three")
+    t.is_true(not done and message and code == "bad_input", ("%s: %s %s"):format(path, tostring(message), tostring(code)))
+  end
+  t.expect(fs.list(ROOT .. "/other"), {})
+  fs.remove_tree(ROOT)
 end
 
 function spec.a_folder_is_held_by_one()

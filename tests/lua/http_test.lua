@@ -51,6 +51,31 @@ function spec.failures_have_codes()
   end)
 end
 
+function spec.a_header_without_an_end_is_given_up()
+  server_kit.with(function(server)
+    local got, message, code = http.request { url = server.base .. "/endless", timeout_s = 30 }
+    t.expect({ got, code }, { nil, "limit" })
+    t.is_true(message:find("the header of the answer is larger than 256 KiB", 1, true), message)
+  end, "noise.py")
+end
+
+function spec.messages_name_a_url_without_what_is_secret_in_it()
+  for _, url in ipairs { "http://name:secret@127.0.0.1:1/x?key=secret#secret", "ftp://secret@127.0.0.1/x@y",
+    "http://127.0.0.1:1/a@b?secret" } do
+    local _, message = http.request { url = url, timeout_s = 5 }
+    t.is_true(not message:find("secret", 1, true) and message:find("127.0.0.1", 1, true), message)
+  end
+  server_kit.with(function(server)
+    local where = server.base:gsub("://", "://name:secret@") .. "/x/v1/models"
+    local _, message, code = http.request { url = where, most_bytes = 3 }
+    t.expect(code, "limit")
+    t.is_true(not message:find("secret", 1, true), message)
+    _, message, code = http.request { url = where, into = "/nowhere/file" }
+    t.expect(code, "file")
+    t.is_true(not message:find("secret", 1, true), message)
+  end)
+end
+
 function spec.cancelling_ends_a_request_at_once()
   server_kit.with(function(server)
     local begin = sched.now()

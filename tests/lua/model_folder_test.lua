@@ -74,7 +74,7 @@ function spec.end_tokens_that_are_none_are_named()
   with_model(function(folder)
     local path = folder .. "/model/generation_config.json"
     for text, word in pairs { ['{"eos_token_id": "<|end|>"}'] = "eos_token_id", ["[1]"] = "no JSON object",
-      ["{"] = "no JSON", ['{"eos_token_id": 5000000000}'] = "no token id" } do
+      ["{"] = "not valid JSON", ['{"eos_token_id": 5000000000}'] = "no token id" } do
       assert(fs.write(path, text))
       local opened, message = policy.open { model = folder .. "/model", lease = "" }
       t.expect(opened, nil)

@@ -31,7 +31,7 @@ kit.wrong = function() return kit.verdict("wrong", "verify", "mismatch") end
 
 --- Calls fn(service) with a listening service: post(body, options), get(path, headers), base, app, asked.
 --- Options: answer(kind, body), what the judge answers; clients, the text of a token file; slots, capacity, hosts;
---- episodes, as serve.app takes them.
+--- episodes and root, as serve.app takes them; allow_tasks, without a token file.
 ---@param options table
 function kit.with(options, fn)
   local asked = {}
@@ -42,9 +42,9 @@ function kit.with(options, fn)
   local known = assert(tasks.load {})
   known:add { id = "task", name = "task", source = kit.SOURCE, hash = kit.TASK }
   local service = app.new { judge = judge, tasks = known, schemes = assert(schemes.open "milestone"), target = "cpu",
-    clients = options.clients and assert(clients.parse(options.clients, "tokens.toml")) or clients.of_loopback(false),
+    clients = options.clients and assert(clients.parse(options.clients, "tokens.toml")) or clients.of_loopback(options.allow_tasks == true),
     hosts = gate.hosts(options.hosts or {}), slots = options.slots or 2, capacity = options.capacity or 8,
-    episodes = options.episodes }
+    episodes = options.episodes, root = options.root, body_room = options.body_room }
   local listener = assert(serve.listen { header_s = 2, body_s = 2, idle_s = 2 })
   local accepting = sched.spawn(service.serve, service, listener)
   local base = ("http://127.0.0.1:%d"):format(listener:port())

@@ -90,6 +90,16 @@ return {
     harness.is_true(select(2, load.suite(path .. "/c.jsonl")):find("c.jsonl: no task in it", 1, true), "c")
   end,
 
+  a_record_with_a_field_that_cannot_be_written_again_is_left_out_by_its_place = function()
+    local path, told = folder "deep", nil
+    write(path .. "/a.jsonl", '{"id": "a", "code": "x"}\n{"id": "b", "code": "y", "deep": ' .. ("["):rep(100)
+      .. ("]"):rep(100) .. "}\n")
+    local tasks = assert(load.suite(path .. "/a.jsonl", { left_out = function(items) told = items end }))
+    harness.expect({ ids(tasks), #told }, { { "a" }, 1 })
+    harness.is_true(told[1].item:find("a.jsonl line 2", 1, true)
+      and told[1].reason:find("a field 'deep' that is nested deeper than 32", 1, true), told[1].reason)
+  end,
+
   a_folder_of_tables_is_read_at_any_depth = function()
     local path = folder "snapshot"
     write(path .. "/README.md", "x")
@@ -197,6 +207,9 @@ pq.write_table(pa.table(rows), sys.argv[1])
     harness.expect({ ids(tasks), tasks[1].level, tasks[2].level, tasks[3].level }, { { "7", "7-2", "9" }, 1, 2, 2 })
     harness.expect({ tasks[1].name, tasks[1].origin.ms, #items }, { "x", 1.5, 1 })
     harness.is_true(items[1].item:find("some.parquet row 3", 1, true), items[1].item)
+    local text, message, code = require "suites.parquet".rows(path .. "/some.parquet", 20)
+    harness.expect({ text, code }, { nil, "limit" })
+    harness.is_true(message:find("some.parquet: its rows take more than", 1, true), message)
   end,
 
   links_pipes_and_devices_of_a_suite_are_not_followed = function()

@@ -1,4 +1,5 @@
-"""khost mcp against the client of the official package `mcp`, and an agent that knows nothing but its tools.
+"""khost mcp, and /mcp of khost serve, against the client of the official package `mcp`, and an agent that knows nothing
+but its tools.
 
     mcp_client.py KHOST     KHOST is the program; KHOST_ROOT and KHOST_PYTHON as for it
 
@@ -10,10 +11,12 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
-import venv
+
+import environment
 
 PACKAGE = "mcp==2.3.0"
 SKIPPED = 77
@@ -51,18 +54,12 @@ IDEAS = ["x[i] + ", "x[i] + 1", "(x[i] > 0 ? x[i] : 0) + 1"]  # one does not com
 
 def with_package():
     """Starts this file again with a Python that has the package."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    folder = cache / "khost" / ("test-" + PACKAGE.replace("==", "-"))
-    python = folder / "bin" / "python"
-    if not (folder / "whole").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE],
-                              capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            print(f"needs the package {PACKAGE}, which pip could not install: {done.stderr.strip()[-200:]}")
-            sys.exit(SKIPPED)
-        (folder / "whole").touch()
-    os.execv(python, [str(python), *sys.argv])
+    try:
+        python = environment.python_with(PACKAGE)
+    except RuntimeError as failure:
+        print(failure)
+        sys.exit(SKIPPED)
+    os.execv(python, [python, *sys.argv])
 
 
 async def text_of(client, name, arguments):
@@ -103,20 +100,101 @@ async def solve(client, folder):
     return seen
 
 
-async def main(khost):
+def workspace(folder):
+    """An empty workspace with its task."""
+    (folder / "kernels").mkdir(parents=True)
+    (folder / "model.py").write_text(TASK)
+    return folder
+
+
+async def play(client, folder, how):
+    """Everything that must hold, whichever way the messages go."""
+    await check_protocol(client, folder)
+    if os.environ.get("KHOST_PYTHON"):
+        print(how, *await solve(client, folder), sep="\n")
+
+
+async def over_lines(khost, folder):
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
+    server = StdioServerParameters(command=khost, args=["mcp", "--root", str(folder), "--target", "cpu"],
+                                   env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        await play(client, folder, "khost mcp")
+
+
+class Service:
+    """A khost serve with two clients, alice and bob, whose workspaces are below `root`."""
+
+    def __init__(self, khost, root, tokens):
+        path = root / "tokens.toml"
+        path.write_text("".join(f'[clients.{name}]\ntoken = "{token}"\nrights = ["candidates", "tasks"]\n'
+                                for name, token in tokens.items()))
+        path.chmod(0o600)
+        self.process = subprocess.Popen([khost, "serve", "--port", "0", "--root", str(root), "--tokens", str(path),
+                                         "--target", "cpu"], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        found = re.search(r"http://\S+:\d+", line)
+        assert found, f"the service did not start: {line}"
+        self.url = found[0] + "/mcp"
+
+    def end(self):
+        self.process.terminate()
+        return self.process.wait(120)
+
+
+async def check_sessions(http, url):
+    """By plain requests: what is no session of this token, and the stream that is not offered."""
+    fields = {"accept": "application/json, text/event-stream"}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    answer = await http["alice"].post(url, json=hello, headers=fields)
+    assert answer.json()["result"]["protocolVersion"] == "2025-11-25", answer.text
+    fields["mcp-session-id"] = answer.headers["mcp-session-id"]
+    assert (await http["alice"].post(url, json=ping, headers=fields)).status_code == 200
+    assert (await http["bob"].post(url, json=ping, headers=fields)).status_code == 404
+    assert (await http["bob"].delete(url, headers=fields)).status_code == 404
+    assert (await http["nobody"].post(url, json=ping, headers=fields)).status_code == 401
+    assert (await http["alice"].get(url, headers=fields)).status_code == 405
+    assert (await http["alice"].delete(url, headers=fields)).status_code == 204
+    assert (await http["alice"].post(url, json=ping, headers=fields)).status_code == 404
+
+
+async def over_http(khost, root):
+    import contextlib
+
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    tokens = {"alice": "a" * 32, "bob": "b" * 32}
+    folder = workspace(root / "alice")
+    workspace(root / "bob")
+    service = Service(khost, root, tokens)
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            http = {name: await stack.enter_async_context(create_mcp_http_client(
+                        headers={"Authorization": f"Bearer {tokens.get(name, 'c' * 32)}"}))
+                    for name in [*tokens, "nobody"]}
+            await check_sessions(http, service.url)
+            for mode in ["legacy", "auto"]:  # the handshake, and the question for a newer protocol before it
+                transport = streamable_http_client(service.url, http_client=http["bob"])
+                async with Client(transport, mode=mode) as client:
+                    await check_protocol(client, root / "bob")
+                    text, is_error = await text_of(client, "verify", {"workspace": str(folder)})
+                    assert is_error and "is not below" in text, text
+            async with Client(streamable_http_client(service.url, http_client=http["alice"])) as client:
+                await play(client, folder, "khost serve, /mcp")
+    finally:
+        assert service.end() == 0, "the service did not end well"
+
+
+async def main(khost):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
-        (folder / "kernels").mkdir()
-        (folder / "model.py").write_text(TASK)
-        server = StdioServerParameters(command=khost, args=["mcp", "--root", str(folder), "--target", "cpu"],
-                                       env=dict(os.environ))
-        async with Client(stdio_client(server)) as client:
-            await check_protocol(client, folder)
-            if os.environ.get("KHOST_PYTHON"):
-                print("\n".join(await solve(client, folder)))
+        await over_lines(khost, workspace(folder / "lines"))
+        await over_http(khost, folder)
     print("all hold")
 
 

@@ -165,6 +165,28 @@ class JudgedTest(unittest.TestCase):
             self.assertTrue(bool((drawn * value > 0).all()), value)
             self.assertGreater(float(drawn.std()), 0.1)
 
+    def test_weights_that_no_seed_changes_are_spread(self):
+        for weight in ("torch.eye(8)", "torch.linspace(0, 1, 8)", "torch.randn(8, 8)", "torch.ones(8)"):
+            source = HEAD + model("return x * self.w[..., 0]", f"torch.manual_seed(0)\nself.w = nn.Parameter({weight})") + INPUT
+            task = Task(source)
+            first, again, other = (task.model(seed, live=True).w for seed in (1, 1, 2))
+            self.assertTrue(torch.equal(first, again), weight)
+            self.assertFalse(torch.equal(first, other), weight)
+            self.assertTrue(torch.equal(first == 0, task.model(1).w == 0), weight)
+        fixed = HEAD + model("return x * self.w", "self.w = nn.Parameter(torch.linspace(0, 1, 8), requires_grad=False)") + INPUT
+        self.assertTrue(torch.equal(Task(fixed).model(1, live=True).w, torch.linspace(0, 1, 8)))
+
+    def test_both_kinds_of_constructor_arguments(self):
+        source = HEAD + model("return x * self.c", "self.c = c").replace("__init__(self)", "__init__(self, c)") + INPUT
+        for init in ("[[], {'c': 4}]", "[[4], {}]", "([4], {})", "[4]", "{'c': 4}"):
+            self.sound(source + f"def get_init_inputs():\n    return {init}\n")
+        two = source.replace("__init__(self, c)", "__init__(self, c, d)").replace("self.c = c", "self.c = d['e']")
+        self.sound(two + "def get_init_inputs():\n    return [[], {'e': 2}]\n")
+
+    def test_options_of_a_script(self):
+        self.sound(HEAD + "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--n', type=int, default=2)\n"
+                   "args = parser.parse_args()\n" + model("return x * args.n") + INPUT)
+
     def test_a_view_with_its_sign_turned_is_what_it_shows(self):
         source = HEAD + model("return x + 1") + \
             "\n\ndef get_inputs():\n    return [torch.ones(8, dtype=torch.complex64).mul(1j).conj().imag]\n"
@@ -226,6 +248,8 @@ class FaultTest(unittest.TestCase):
 
     def test_no_task(self):
         self.fault(HEAD + INPUT, "does_not_load", "no Model")
+        self.fault(HEAD + "class Net(nn.Module):\n    pass\n" + INPUT, "does_not_load", "it defines Net;")
+        self.fault(HEAD + model("return self.l(x)", "self.l = nn.LazyLinear(4)") + INPUT, "does_not_load", "lazy modules")
         self.fault(HEAD + model("return x"), "does_not_load", "no get_inputs")
         self.fault(HEAD + "class Model:\n    pass\n" + INPUT, "does_not_load", "torch.nn.Module")
         self.fault(HEAD + "class Model(nn.Module):\n    pass\n" + INPUT, "does_not_load", "no forward")
@@ -305,6 +329,21 @@ class AnswerTest(unittest.TestCase):
             Task(HEAD)
         except TaskFault as fault:
             self.assertEqual(zygote.error_of(fault)["error"], "the task defines no Model")
+
+    def test_errors_of_a_task_say_what_helps(self):
+        grown = model("return torch.autograd.grad((x.requires_grad_() ** 2).sum(), x)[0]")
+        for source, says in ((HEAD + "import einops\n" + model("return x") + INPUT, "a task is one file"),
+                             (HEAD + model("return x") + "def get_inputs(n):\n    return [torch.randn(n)]\n", "without arguments"),
+                             (HEAD + model("return x @ y", arguments="x, y") + INPUT, "in their order"),
+                             (HEAD + grown + INPUT, "torch.enable_grad()"),
+                             (HEAD + model("return torch.fft.fft(x)") + INPUT, "torch.view_as_real"),
+                             (HEAD + model("return x.sum().item()") + INPUT, "without .item()")):
+            try:
+                inspected(source)
+            except Exception as error:
+                self.assertIn(says, zygote.error_of(error, True)["error"])
+            else:
+                self.fail(f"nothing was raised that says: {says}")
 
     def test_layouts_of_dicts_with_other_keys(self):
         with self.assertRaises(TypeError):

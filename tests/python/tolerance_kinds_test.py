@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
-from calibrated_task import Calibrated
+from calibrated_task import Calibrated, refused
 from oracle import run_in_double
 
 X = "torch.randn(128, 512)"
@@ -101,6 +101,53 @@ class SmallOutputs(unittest.TestCase):
             self.assertEqual(c.wrong(lambda a, b: [(a.flatten()[:-1] - b.flatten()[:-1]).square().sum() / a.numel()],
                                      "planted"), [1])
             self.assertEqual(c.wrong(lambda a, b: [(a.double() - b.double()).square().mean()], "planted"), [0])
+
+
+class Counts(unittest.TestCase):
+    """Small outputs that count, in which one rounding takes an element across a threshold."""
+
+    def test_a_histogram_in_another_form(self):
+        c = Calibrated("torch.histc(x, 64, -3.0, 3.0)", "torch.randn(1024, 1024)")
+        self.assertEqual(c.answer["uninformative"], "")
+        for _ in range(6):
+            self.assertEqual(c.wrong(lambda x: [torch.histc(x.double(), 64, -3.0, 3.0)]), [0])
+        self.assertGreater(c.wrong(lambda x: [torch.histc(x[:512], 64, -3.0, 3.0) * 2])[0], 32)
+        self.assertGreater(c.wrong(lambda x: [torch.histc(x[:-1], 64, -3.0, 3.0)])[0], 0)
+
+    def test_whole_numbers(self):
+        forward = "torch.bincount(((x + 4) * 8).clamp(0, 63).long().reshape(-1), minlength=64)"
+        c = Calibrated(forward, "torch.randn(1024, 1024)")
+        entry = c.answer["kinds"]["drawn"][0]
+        self.assertEqual((entry["share"], c.answer["ambiguous"], c.answer["uninformative"]), (1.0, "", ""))
+        self.assertLess(entry["cap"], 16)
+
+        def fused(x):
+            return torch.bincount((x.double() * 8 + 32).clamp(0, 63).long().reshape(-1), minlength=64)
+
+        for _ in range(6):
+            self.assertEqual(c.wrong(lambda x: [fused(x)]), [0])
+        self.assertGreater(c.wrong(lambda x: [fused(x[:512]) * 2])[0], 32)
+        self.assertGreater(c.wrong(lambda x: [fused(x[:-1])])[0], 0)
+
+    def test_what_counts_nothing_or_little_stays_as_it_was(self):
+        for forward, inputs in (("x.mean(1)", "torch.randn(64, 4096)"), ("torch.round(x @ w)", "torch.randn(64, 512), torch.randn(512)"),
+                                ("x.argmax(1)", "torch.randn(64, 4096)"), ("(torch.tanh(x) > 0.9).sum(1)", "torch.randn(64, 64)")):
+            c = Calibrated(forward, inputs, "x, w" if "w" in forward else "x")
+            self.assertEqual(c.calibration.verdicts["drawn"].rules[0].measure.counted.granted(), 0.0, forward)
+
+
+class Ends(unittest.TestCase):
+    """The last element of all shows in one planted set or the next: whether it is the largest or the smallest."""
+
+    def test_extremes_and_half_lines_without_their_last_elements(self):
+        for forward in ("x.min()", "x.max()", "x.abs().max()", "F.relu(-x).sum()", "F.relu(x).sum()"):
+            c = Calibrated(forward, "torch.randn(1021, 1023)")
+            model, found = c.calibration.sample().model, []
+            for number in range(2):
+                sample = c.calibration.sample(planted=True, number=number)
+                cut = model(sample.values[0].reshape(-1)[:-3])
+                found.append(refused(c.answer["kinds"]["planted"][0], cut, sample.expected[0]))
+            self.assertGreater(sum(found), 0, forward)
 
 
 if __name__ == "__main__":

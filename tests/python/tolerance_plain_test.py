@@ -57,6 +57,17 @@ class PlainKernels(unittest.TestCase):
         for reduced in ("(x.bfloat16() @ x.t().bfloat16()).float()", "F.layer_norm(x.half(), x.shape[-1:]).float()"):
             self.assertEqual(Calibrated(reduced, X).answer["kinds"]["drawn"][0]["precision"], "reduced", reduced)
 
+    def test_inverse_hyperbolic_functions_of_textbooks(self):
+        for forward, inputs, textbook in (
+                ("torch.asinh(x)", "torch.randn(256, 512)", lambda x: (x + (x * x + 1).sqrt()).log()),
+                ("torch.asinh(x)", "torch.randn(256, 512)", lambda x: x.sign() * (x.abs() + (x * x + 1).sqrt()).log()),
+                ("torch.atanh(x)", "torch.rand(256, 512) * 1.8 - 0.9", lambda x: 0.5 * ((1 + x) / (1 - x)).log())):
+            c = Calibrated(forward, inputs)
+            self.assertEqual(c.answer["uninformative"], "")
+            for _ in range(3):
+                self.assertEqual(c.wrong(lambda x, way=textbook: [way(x)]), [0], forward)
+            self.assertGreater(c.wrong(lambda x, way=textbook: [way(x).half()])[0], 1000)
+
 
 class Doubles(unittest.TestCase):
     """Outputs of float64."""

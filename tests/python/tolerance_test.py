@@ -322,6 +322,17 @@ class Tasks(unittest.TestCase):
         drawn = Calibrated("torch.tanh(x) * x", X).answer
         self.assertEqual((drawn["equal_sets"], drawn["constant"]), (False, False))
 
+    def test_inputs_of_few_values_come_again_by_chance(self):
+        for inputs, few in (("torch.randint(1, 5, (1,)).float()", True), ("torch.randn(1)", False),
+                            ("torch.randint(1, 5, (2,)), torch.randn(64, 256)", False)):
+            answer = Calibrated("torch.sin(torch.arange(65536.) * x[0])", inputs, "x, y=None").answer
+            self.assertEqual((answer["constant"], answer["equal_sets"]), (few, False), inputs)
+
+    def test_what_a_forward_draws_from_a_seed_is_drawn_in_double_too(self):
+        for draw in ("torch.rand_like(x)", "torch.rand(128, 512)", "torch.empty(128, 512).uniform_()", "F.dropout(torch.ones_like(x))"):
+            c = Calibrated(f"(torch.manual_seed(3), x + {draw})[1]", X)
+            self.assertEqual(c.answer["kinds"]["drawn"][0]["precision"], "full", draw)
+
     def test_integers_are_exact_and_ties_of_a_rounded_product_are_shared(self):
         c = Calibrated("((a @ b) > 0)", "torch.randn(256, 256), torch.randn(256, 256)", "a, b")
         entry = c.answer["kinds"]["drawn"][0]

@@ -108,13 +108,6 @@ TEST_CASE("plans that do not fit their library or their regions are refused") {
   });
 }
 
-TEST_CASE("a text that opens too many brackets at once is known before it is parsed") {
-  CHECK(nested_at_most(R"({"a": [1, {"b": "[[[[\"[["}], "c": [[2]]})", 3));
-  CHECK_FALSE(nested_at_most(R"({"a": [1, {"b": [2]}]})", 3));
-  CHECK(nested_at_most("]]]][[[", 3));
-  CHECK_FALSE(nested_at_most(std::string(100000, '['), kMostNesting));
-}
-
 TEST_CASE("numbers that do not fit their type are refused") {
   CHECK(scalar_bits('i', 2147483647));
   CHECK_FALSE(scalar_bits('i', 2147483648));

@@ -1,5 +1,6 @@
 """A server for tests/fuzz/http.lua that answers each connection with broken HTTP: the answer is made from the number in
-the path, so that it can be asked for again. Usage: noise.py FILE; the port that is served is written to FILE."""
+the path, so that it can be asked for again. /endless is answered with a header that never ends. Usage: noise.py FILE;
+the port that is served is written to FILE."""
 
 import gzip
 import json
@@ -67,6 +68,10 @@ def serve(connection):
                 if not more:
                     return
                 request += more
+            if b" /endless" in request:
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                for number in range(10**9):
+                    connection.sendall(b"X-%d: %s\r\n" % (number, b"y" * 1000))
             connection.sendall(answer(int(request.split(b"/n/")[1].split(b"/")[0])))
             # What the client still sends is taken, or it would see a reset in place of the answer.
             connection.shutdown(socket.SHUT_WR)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "tests/trainer/gguf_models.h"
 #include "tests/trainer/support.h"
@@ -142,6 +143,41 @@ TEST_CASE("a broken model folder is refused with its file and field") {
   check_names(why(place), {"model.safetensors", "lies outside the file"});
   std::filesystem::resize_file(weights, 5);
   check_names(why(place), {"model.safetensors", "too short"});
+}
+
+TEST_CASE("what is nested deeply, numbered beyond the range of ids, or no file at all is refused by its name") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "model";
+  REQUIRE(tiny()->save(place, {}));
+  constexpr int kLevels = 100000;  // more than a stack takes
+  std::string deep, end;
+  for (int i = 0; i < kLevels; i++) {
+    deep += R"({"type":"Sequence","pretokenizers":[)";
+    end += "]}";
+  }
+  deep += "null" + end;
+  const std::string path = place + "/tokenizer.json";
+  const std::string before = read_text(path);
+  Json json = Json::parse(before);
+  json["pre_tokenizer"] = "HERE";
+  std::string text = json.dump();
+  text.replace(text.find("\"HERE\""), 6, deep);
+  write_text(path, text);
+  check_names(why(place), {"tokenizer.json", "nested deeper than 200"});
+  for (const Json& id : {Json(int64_t{1} << 33), Json(-1), Json(1.5), Json("1")}) {
+    json = Json::parse(before);
+    json["added_tokens"][0]["id"] = id;
+    write_text(path, json.dump());
+    check_names(why(place), {"tokenizer.json", "token id", "no whole number"});
+  }
+  write_text(path, before);
+  const std::string header = "{\"a\":" + std::string(kLevels, '[') + std::string(kLevels, ']') + "}";
+  const uint64_t length = header.size();
+  write_text(folder / "deep.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header);
+  check_names(SafeTensors::open(folder / "deep.safetensors").failure().message, {"deep.safetensors", "nested deeper"});
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  check_names(SafeTensors::open(folder / "pipe").failure().message, {"pipe", "no regular file"});
+  check_names(Gguf::open(folder.path).failure().message, {"no regular file"});
 }
 
 TEST_CASE("a shard that is missing or lacks its tensor is named") {

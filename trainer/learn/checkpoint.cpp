@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "host/base/defer.h"
+#include "host/base/json_text.h"
 #include "host/base/sha256.h"
 
 namespace khost::trainer {
@@ -131,9 +132,9 @@ Result<Json> read_json(const std::string& path) {
   if (!text) {
     return text.failure();
   }
-  Json json = Json::parse(text.value(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
-    return Failure{path + " is no JSON", "bad_input"};
+  Result<Json> json = parse_json(text.value());
+  if (!json) {
+    return Failure{path + ": " + json.failure().message, "bad_input"};
   }
   return json;
 }

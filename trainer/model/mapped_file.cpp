@@ -28,7 +28,7 @@ MappedFile::~MappedFile() {
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for its writer
   if (fd < 0) {
     return Failure{"open " + path + ": " + std::strerror(errno), "io"};
   }
@@ -36,6 +36,9 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
     return Failure{"stat " + path + ": " + std::strerror(errno), "io"};
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Failure{path + " is no regular file", "bad_input"};
   }
   MappedFile file;
   if (info.st_size == 0) {

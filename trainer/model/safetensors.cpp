@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "host/base/json.h"
+#include "host/base/json_text.h"
 #include "trainer/model/halves.h"
 
 namespace khost::trainer {
@@ -102,7 +103,11 @@ Result<SafeTensors> SafeTensors::open(const std::string& path) {
     return Failure{path + " has a header longer than the file", "bad_input"};
   }
   try {
-    const Json json = Json::parse(all.substr(8, header));
+    const Result<Json> parsed = parse_json(all.substr(8, header));
+    if (!parsed) {
+      throw std::runtime_error("the header: " + parsed.failure().message);
+    }
+    const Json& json = parsed.value();
     const std::string_view data = all.substr(8 + header);
     if (!json.is_object()) {
       throw std::runtime_error("the header is no JSON object");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "host/base/json_text.h"
 #include "trainer/learn/checkpoint.h"
 #include "trainer/model/tokenizer.h"
 
@@ -54,6 +55,15 @@ void refuse_unknown(const Json& json) {
   }
 }
 
+// A number that is stored in fewer bits than the file has would become another token's.
+int32_t token_id(const Json& value) {
+  constexpr int64_t kMostIds = 1 << 24;
+  if (!value.is_number_integer() || value < 0 || value > kMostIds) {
+    throw bad("token id " + value.dump().substr(0, 40) + " is no whole number from 0 to " + std::to_string(kMostIds));
+  }
+  return value.get<int32_t>();
+}
+
 std::vector<SpecialToken> read_specials(const Json& json) {
   std::vector<SpecialToken> specials;
   for (const Json& token : json.value("added_tokens", Json::array())) {
@@ -66,17 +76,14 @@ std::vector<SpecialToken> read_specials(const Json& json) {
     if (text.empty()) {
       throw bad("added_tokens holds an empty text");
     }
-    specials.push_back({text, token.at("id").get<int32_t>(), token.value("special", true)});
+    specials.push_back({text, token_id(token.at("id")), token.value("special", true)});
   }
   return specials;
 }
 
 std::vector<std::string> read_pieces(const Json& vocabulary, const std::vector<SpecialToken>& specials) {
   std::vector<std::string> pieces;
-  const auto place = [&](int64_t id) -> std::string& {
-    if (id < 0 || id > (1 << 24)) {
-      throw bad("token id " + std::to_string(id) + " is out of range");
-    }
+  const auto place = [&](int32_t id) -> std::string& {
     pieces.resize(std::max<size_t>(pieces.size(), static_cast<size_t>(id) + 1));
     return pieces[static_cast<size_t>(id)];
   };
@@ -85,7 +92,7 @@ std::vector<std::string> read_pieces(const Json& vocabulary, const std::vector<S
     if (!printable_to_bytes(text, bytes)) {
       bytes = text;  // an added token listed in the vocabulary, written as it is
     }
-    place(id.get<int64_t>()) = bytes;
+    place(token_id(id)) = bytes;
   }
   for (const SpecialToken& special : specials) {
     place(special.id) = special.text;
@@ -170,11 +177,11 @@ Result<Tokenizer> Tokenizer::load(const std::string& path) {
   if (!text) {
     return text.failure();
   }
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
-    return Failure{path + " is no JSON", "bad_input"};
+  const Result<Json> json = parse_json(*text);
+  if (!json) {
+    return Failure{path + ": " + json.failure().message, "bad_input"};
   }
-  Result<Tokenizer> made = from_json(json);
+  Result<Tokenizer> made = from_json(*json);
   if (!made) {
     return Failure{path + ": " + made.failure().message, made.failure().code};
   }

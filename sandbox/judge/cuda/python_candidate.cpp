@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "host/base/json_text.h"
 #include "sandbox/abi/plan.h"
 #include "sandbox/judge/cuda/views.h"
 #include "sandbox/judge/evaluation/blame.h"
@@ -177,11 +178,9 @@ void PythonCandidate::take_report(Window& window) {
     window.status = kOtherOutputs;
     window.message = why;
   };
-  const Json json = sandbox::nested_at_most(text, sandbox::kMostNesting) ? Json::parse(text, nullptr, false)
-                                                                         : Json(Json::value_t::discarded);
-  Result<Manifest> manifest = json.is_discarded()
-                                  ? Result<Manifest>(Failure{"forward's value is not described", "shape"})
-                                  : Manifest::parse(json);
+  const Result<Json> json = parse_json(text);
+  Result<Manifest> manifest =
+      json ? Manifest::parse(*json) : Result<Manifest>(Failure{"forward's value is not described", "shape"});
   if (!manifest) {
     return reject(manifest.failure().message);
   }

@@ -35,6 +35,14 @@ class TextbookForms:
         x = args[0].float()
         return (x * torch.tanh((1 + self.exponential(x)).log())).to(args[0].dtype)
 
+    def op_asinh(self, func, args, kwargs):
+        x = args[0].float()
+        return (x + (x * x + 1).sqrt()).log().to(args[0].dtype)
+
+    def op_atanh(self, func, args, kwargs):
+        x = args[0].float()
+        return (0.5 * ((1 + x) / (1 - x)).log()).to(args[0].dtype)
+
     def op_sinh(self, func, args, kwargs):
         x = args[0].float()
         return (0.5 * (self.exponential(x) - self.exponential(-x))).to(args[0].dtype)

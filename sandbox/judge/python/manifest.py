@@ -52,7 +52,9 @@ class Layout:
     def tensor(self, tensor):
         tensor = tensor.detach()
         if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
-            raise TypeError(f"a {tensor.layout} {tensor.dtype} tensor cannot cross to the judge")
+            helps = ("torch.view_as_real(x) can" if tensor.is_complex() else
+                     "x.int_repr() can" if tensor.is_quantized else "x.to_dense() can")
+            raise TypeError(f"a {tensor.layout} {tensor.dtype} tensor cannot cross to the judge: {helps}")
         if self.contiguous:
             tensor = tensor.contiguous().clone()
         storage = tensor.untyped_storage()

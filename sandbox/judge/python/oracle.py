@@ -109,8 +109,8 @@ class InDouble(TorchDispatchMode):
     def dispatch(self, func, args, kwargs):
         if func in READS_BITS:
             raise NotImplementedError(f"{func} reads the bits of a float")
-        if torch.Tag.nondeterministic_seeded in func.tags:  # the same draw as the reference's
-            return tree_map(widened, func(*args, **kwargs))
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return self.same_draw(func, args, kwargs)
         if self.told and func.__name__.split(".")[0].startswith("nan_to_num"):
             args, kwargs = with_largest(args, kwargs, torch.finfo(self.told).max)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -136,6 +136,19 @@ class InDouble(TorchDispatchMode):
                 narrow.copy_(wide)
         result = tree_map(widened, result)
         return tree_map(rounded, result) if self.rounds else result
+
+    def same_draw(self, func, args, kwargs):
+        """What the reference draws: generators give other numbers for float64, so it is drawn in the reference's dtype."""
+        narrow = self.told or self.default
+        dtype = kwargs.get("dtype")
+        if narrow != torch.float64 and dtype in (None, torch.float64) and any(
+                a.name == "dtype" for a in func._schema.arguments):
+            of = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor)]
+            if dtype is not None or not of or of[0].dtype == torch.float64:
+                kwargs = {**kwargs, "dtype": narrow}
+        elif narrow != torch.float64 and func._schema.is_mutable and args[0].dtype == torch.float64:
+            return args[0].copy_(func(args[0].to(narrow), *args[1:], **kwargs))
+        return tree_map(widened, func(*args, **kwargs))
 
     def constant(self, func, args, kwargs):
         """A tensor that is made of numbers in the code (linspace, full, tensor): the reference's, in double."""

@@ -16,7 +16,8 @@ SMALLEST = 64
 FEW = 16          # a tensor with no more different values is a mask, a level or a label
 LOOKED_AT = 1 << 16
 NOWHERE = "no input bears outliers"
-LARGEST = 6       # times the largest element, outliers are
+LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
+OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 ROWS = 4          # slices along an axis of which one may be small, ...
@@ -129,19 +130,19 @@ def unit_rows(tensor):
     return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
 
 
-def at_the_ends(tensor, generator, up):
+def at_the_ends(tensor, generator, up, last):
     """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either, `up` where there are several): in
-    the last place of the last axis, in that of the whole tensor, in the last place of any axis, in the first place of the last one; elsewhere in the
-    tensor at random."""
-    def place(axis, last):
+    the last place of the whole tensor (`last` is its sign), in that of the last axis, in the last place of any axis, in the
+    first place of the last one; elsewhere in the tensor at random."""
+    def place(axis, at_end):
         index = [int(torch.randint(n, (1,), generator=generator)) for n in tensor.shape]
-        index[axis] = tensor.shape[axis] - 1 if last else 0
+        index[axis] = tensor.shape[axis] - 1 if at_end else 0
         return sum(i * stride for i, stride in zip(index, tensor.stride()))
 
     axis = int(torch.randint(tensor.dim(), (1,), generator=generator))
     first = up if tensor.numel() * OUTLIERS >= 2 else 0
     # One of the other sign is always there: without it a relu does nothing to a tensor of one sign.
-    return [(place(-1, True), first), (last_place(tensor), first), (place(axis, True), -first), (place(-1, False), 0)]
+    return [(last_place(tensor), last), (place(-1, True), first), (place(axis, True), -first), (place(-1, False), 0)]
 
 
 def last_place(tensor):
@@ -159,9 +160,9 @@ def shrink_slices(tensor, generator):
                 SMALL.get(tensor.dtype, 2.0 ** -12))
 
 
-def add_outliers(tensor, generator=None, bold=False, up=1, reach=None):
-    """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in its last places. The places come from
-    a generator of their own: a task may have seeded torch's."""
+def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1):
+    """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in the last places of axes; `last`: in
+    the last place of all. The places come from a generator of their own: a task may have seeded torch's."""
     if not tensor.is_floating_point():
         return "not of floats"
     reach = reach or Reach()
@@ -172,12 +173,13 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None):
     count = max(1, int(OUTLIERS * flat.numel()))
     where = torch.randint(flat.numel(), (count,), generator=generator)
     sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
-    ends = at_the_ends(tensor, generator, up)[:count]  # where a kernel that forgets the rest of an axis does not look
+    ends = at_the_ends(tensor, generator, up, last)[:count]  # where a kernel that forgets the rest of an axis does not look
     for number, (place, up) in enumerate(ends):
         if place not in where[:number]:
             where[number], sign[number] = place, up or sign[number]
-    factor = sign * (2 + 4 * torch.rand(count, generator=generator, dtype=torch.float64))
-    factor[:2] = LARGEST * sign[:2]  # none in its row is larger, so that a maximum shows it
+    factor = sign * (2 + (OTHERS - 2) * torch.rand(count, generator=generator, dtype=torch.float64))
+    # None is larger, and none in its row, so that a maximum shows them.
+    factor[0], factor[1:2] = LARGEST * sign[0], OTHERS * sign[1:2]
     factor[:len(ends)] *= reach.largest() / LARGEST
     factor = factor.to(flat.device)
     where = where.to(flat.device)
@@ -193,13 +195,15 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None):
 
 
 def plant(values, seed, bold=False, reach=None):
-    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `bold`: also in tensors of one
-    sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing else can be planted."""
+    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `seed`: of the places; an even one
+    makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other. `bold`:
+    also in tensors of one sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing
+    else can be planted."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, planted = [], False
     up = 1
     for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator, bold, up, reach)
+        why = add_outliers(tensor, generator, bold, up, reach, up if seed % 2 else -up)
         planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
         reasons.append(f"input {place}: {why}")
     return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")

@@ -59,6 +59,8 @@ class Rule:
         self.q, self.typical, self.by_element = None, None, False
         if self.exact:
             self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share())], [cap_of(measure.jumps())]
+            if measure.counted.granted():  # any of them may be off by a few steps
+                self.shares, self.caps = [1.0], [measure.counted.granted()]
             self.shares, self.caps = self.shares * len(self.steps), self.caps * len(self.steps)
             return
         self.q, self.by_element = measure.table(), measure.by_element()

@@ -19,6 +19,7 @@ from manifest import leaves, with_tensors
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
+LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
 
 
 class TaskFault(ValueError):
@@ -56,6 +57,7 @@ def executed(source):
     module = types.ModuleType("task")
     module.__file__ = FILE
     sys.modules[module.__name__] = module
+    sys.argv = [FILE]  # a file that reads its options finds none
     # An entry without a time is not looked up on the disk (linecache.checkcache).
     linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
     exec(compile(text, FILE, "exec"), module.__dict__)
@@ -73,15 +75,24 @@ class Task:
         self.draws_there = device != "cpu"  # whether the task's own code may draw on the device
         seed_all(seed)
         self.module = own_file_only(lambda: executed(source))
+        self.unchanging = None  # names of parameters that a constructor makes the same, whatever the seed is
         for name in ("Model", "get_inputs"):
             if not hasattr(self.module, name):
-                raise TaskFault("does_not_load", f"the task defines no {name}")
+                raise TaskFault("does_not_load", f"the task defines no {name}{self.what_it_defines(name)}")
         model = self.module.Model
         if not (inspect.isclass(model) and issubclass(model, torch.nn.Module)):
-            raise TaskFault("does_not_load", "Model is no torch.nn.Module")
+            raise TaskFault("does_not_load", "Model is no torch.nn.Module: a class that is derived from it is expected")
         scripted = issubclass(model, torch.jit.ScriptModule)  # whose class has no forward, but its objects
         if not scripted and getattr(model, "forward", None) in (None, torch.nn.Module.forward):
             raise TaskFault("does_not_load", "Model defines no forward")
+
+    def what_it_defines(self, name):
+        """Of a task without Model, the classes that may be meant."""
+        classes = [key for key, value in vars(self.module).items() if inspect.isclass(value) and
+                   issubclass(value, torch.nn.Module) and value.__module__ == self.module.__name__]
+        if name != "Model" or not classes:
+            return ""
+        return f": it defines {', '.join(classes[:6])}; the class that is judged has to be called Model"
 
     def drawn(self, make, seed):
         """What `make` returns on the device; drawn there unless the task does not allow it (own generators)."""
@@ -102,7 +113,21 @@ class Task:
             init = []
         if not isinstance(init, (list, tuple, dict)):
             raise TaskFault("does_not_load", f"get_init_inputs returns {a_type(init)}: a list, a tuple or a dict is expected")
-        return ([], init) if isinstance(init, dict) else (list(init), {})
+        if isinstance(init, dict):
+            return [], init
+        return (list(init[0]), init[1]) if self.are_both(init) else (list(init), {})
+
+    def are_both(self, init):
+        """Whether these are positional and named arguments, [[...], {...}], which Model takes so and not as two."""
+        return len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict) and \
+            not self.takes(init, {}) and self.takes(init[0], init[1])
+
+    def takes(self, args, kwargs):
+        try:
+            inspect.signature(self.module.Model).bind(*args, **kwargs)
+            return True
+        except (TypeError, ValueError):
+            return False
 
     def make_model(self):
         """Without gradients: a tensor that a constructor computes of parameters (weight_norm) could not be copied else."""
@@ -113,12 +138,28 @@ class Task:
     def model(self, seed, live=False):
         """Model in evaluation mode. `live`: with parameters and statistics that no candidate has seen."""
         model = self.drawn(self.make_model, seed)
+        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in model.parameters()):
+            raise TaskFault("does_not_load", "Model has lazy modules, whose weights have no sizes before the first call: give "
+                                             "their sizes, as nn.Linear(64, 32) in place of nn.LazyLinear(32)")
         if self.device != "cpu":
             model.to(self.device)
+        trained = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
         model.eval().requires_grad_(False)
         if live:
-            make_live(model)
+            make_live(model, seed, trained & self.same_in_each_draw(model, seed))
         return model
+
+    def same_in_each_draw(self, model, seed):
+        """Names of parameters that do not depend on the seed: an identity, a schedule, what a constructor draws after it
+        seeded a generator by itself. `model`: as it was drawn from the seed."""
+        if self.unchanging is None:
+            mine = dict(model.named_parameters(remove_duplicate=False))
+            self.unchanging = set()
+            if sum(p.numel() * p.element_size() for p in mine.values()) <= LARGE:
+                other = self.drawn(self.make_model, seed + 1).to(self.device)
+                theirs = dict(other.named_parameters(remove_duplicate=False))
+                self.unchanging = {name for name, p in mine.items() if name in theirs and torch.equal(p, theirs[name])}
+        return self.unchanging
 
     def inputs(self, seed):
         """What get_inputs gives: a list, a tuple or a dict."""
@@ -160,26 +201,36 @@ def is_live(name, model_parameters):
     return name in model_parameters or name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
 
 
-def make_live(model):
+def make_live(model, seed=0, unchanging=()):
+    """Draws normalisation statistics, and spreads parameters that are the same in each draw: equal values, and those that
+    `unchanging` names. The noise comes from generators of its own: a constructor may have seeded torch's."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    done = set()
+    done, generators = set(), {}
+
+    def noise(draw, data):
+        device = data.device
+        if device not in generators:
+            generators[device] = torch.Generator(device=device).manual_seed((seed * 0x5851F42D4C957F2D + 1) % 2**63)
+        return draw(data.shape, generator=generators[device], dtype=data.dtype, device=device)
+
     for name, tensor in state_of(model).items():
         data = tensor.data
         if not data.is_floating_point() or not is_live(name, parameters) or data.data_ptr() in done:
             continue
         done.add(data.data_ptr())
         if name.endswith("running_var"):
-            data.copy_(torch.randn_like(data).mul_(0.5).exp_())
+            data.copy_(noise(torch.randn, data).mul_(0.5).exp_())
         elif name.endswith("running_mean"):
-            data.copy_(torch.randn_like(data))
+            data.copy_(noise(torch.randn, data))
         elif data.numel() and bool((data == data.reshape(-1)[0]).all()):
-            add_noise(data)
+            add_noise(data, noise(torch.rand, data))
+        elif name in unchanging:  # zeros and signs stay: a triangular weight is one still
+            data.mul_(noise(torch.rand, data).add_(0.5))
 
 
-def add_noise(data):
+def add_noise(data, noise):
     """Spreads equal values over a range of one. What is not 0 keeps its sign: a scale or an epsilon may have to."""
     value = float(data.reshape(-1)[0])
-    noise = torch.rand_like(data)
     if 0 < abs(value) < 0.5:
         data.mul_(0.5).add_(noise if value > 0 else -noise)
     else:

@@ -81,7 +81,8 @@ def check_value(value):
     """What forward returned can be judged: tensors with elements, and no NaN."""
     tensors = leaves(value)
     if not tensors:
-        raise TaskFault("does_not_run", "forward returns no tensor")
+        raise TaskFault("does_not_run", "forward returns no tensor: a number that it computes is judged as a tensor, without "
+                                        ".item() or float()")
     if not any(tensor.numel() for tensor in tensors):
         raise TaskFault("no_elements", "forward returns no elements, so that every answer would be right")
     for place, tensor in enumerate(tensors):
@@ -150,7 +151,7 @@ def check_construction(task, seen, seed, live):
     if not near(seen.value, call(second, seen.inputs())):
         names = drawn_outside(task, other, seen.model, second)
         raise TaskFault("hidden_state", f"Model depends on what is drawn outside of its state dict ({names}), which no "
-                                        "candidate is given: make it a parameter, or use register_buffer")
+                                        "candidate is given: make it a parameter, use register_buffer, or put modules in nn.ModuleList")
 
 
 def loaded_again(task):
@@ -180,6 +181,8 @@ def drawn_outside(task, other, model, second):
 def unequal(one, other, depth=3):
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return one.shape != other.shape or not torch.equal(one, other)
+    if depth and isinstance(one, torch.nn.Module) and isinstance(other, torch.nn.Module):  # in a list that is no ModuleList
+        return unequal(state_of(one), state_of(other), depth)
     if isinstance(one, (bool, int, float, str)) and isinstance(other, (bool, int, float, str)):
         return one != other
     if depth and isinstance(one, dict) and isinstance(other, dict):

@@ -11,6 +11,7 @@ import math
 
 import torch
 
+from counts import Counted
 from histogram import OCTAVES, Histogram, Octaves, places, spread
 
 FULL = 64            # an octave with fewer elements takes the bound of its nearest fuller one
@@ -74,6 +75,7 @@ class FloatMeasure:
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
         self.sizes = []  # of the same elements, in each set
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
+        self.counted = Counted(like.numel())
 
     def histogram(self):
         return Histogram(-1074, 1023) if self.dtype == torch.float64 else Histogram()
@@ -81,6 +83,7 @@ class FloatMeasure:
     def add(self, expected, exact, moved, wide=None):
         """`exact` None: no oracle, the distances are from `expected`, and half a step of the reference is its own."""
         self.elements += expected.numel()
+        self.counted.add(exact, moved)
         where = places(expected, MEASURED, octaves=self.octaves)
 
         largest = torch.finfo(self.dtype).max
@@ -122,6 +125,7 @@ class FloatMeasure:
             self.wide.add(octave[held], far[held])
 
     def add_far(self, expected, exact, far):
+        self.counted.add_far(exact, far)
         where = places(expected, octaves=self.octaves)
         ours, double, other = (x.reshape(-1)[where].double() for x in (expected, exact, far))
         held = torch.isfinite(ours) & torch.isfinite(double) & torch.isfinite(other)
@@ -261,8 +265,8 @@ class FloatMeasure:
         return result
 
     def bounds(self, table, k):
-        """K Q; below sixteen times the smallest normal number, what a flush to zero changes."""
-        bounds = k * table
+        """K Q; a few steps of what counts; below sixteen times the smallest normal number, what a flush to zero changes."""
+        bounds = k * table + self.counted.granted()
         if self.dtype in (torch.float32, torch.bfloat16) and not self.by_element():
             bounds[:5] = bounds[:5].clamp(min=2.0 ** -122)
         return bounds.clamp(max=1e300)
@@ -296,11 +300,13 @@ class FloatMeasure:
 class ExactMeasure:
     """Elements of an integer or boolean output that the reference itself leaves undecided."""
 
-    def __init__(self):
+    def __init__(self, elements):
         self.elements, self.differ, self.differ_wide, self.differ_far, self.distances = 0, 0, 0, 0.0, {}
+        self.counted = Counted(elements)
 
     def add(self, expected, exact, moved, wide=None):
         self.elements += expected.numel()
+        self.counted.add(exact, moved)
         runs = ([] if exact is None else [exact]) + list(moved)
         undecided = torch.zeros(expected.shape, dtype=torch.bool, device=expected.device)
         for other in runs:
@@ -310,6 +316,7 @@ class ExactMeasure:
             self.differ_wide += int(self.differing(wide, expected).sum())
 
     def add_far(self, expected, exact, far):
+        self.counted.add_far(exact, far)
         self.differ_far = float((far.to(expected.dtype) != expected).double().mean()) if expected.numel() else 0.0
 
     def rare_share(self):
@@ -339,4 +346,4 @@ class ExactMeasure:
 
 
 def measure_of(expected, terms=1, narrow=False):
-    return FloatMeasure(expected, terms, narrow) if expected.is_floating_point() else ExactMeasure()
+    return FloatMeasure(expected, terms, narrow) if expected.is_floating_point() else ExactMeasure(expected.numel())

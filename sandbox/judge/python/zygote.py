@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "subject")]
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 IDLE_MS = 200  # nobody asks
+OF_TASKS = {"load", "sets", "calibrate", "check", "trace"}  # requests that run a task's own code and nobody else's
 MOST_WITHOUT = 3  # children without the compiler, if there is always somebody
 
 CANDIDATE = "--candidate" in sys.argv
@@ -36,6 +37,7 @@ if "--compile" in sys.argv:
 
 import torch  # noqa: E402
 
+from advice import advice_for  # noqa: E402
 from out_of_memory import is_out_of_memory, is_out_of_room  # noqa: E402
 
 START_S = 170  # the judge waits a little longer (zygote.cpp)
@@ -86,7 +88,8 @@ def map_fd(fd):
         return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
 
 
-def error_of(error):
+def error_of(error, of_task=False):
+    """`of_task`: whether a task's own code was run, so that advice to its author may help."""
     from confinement import uses_up_the_room
     line = None
     trace = error.__traceback__
@@ -96,7 +99,8 @@ def error_of(error):
         trace = trace.tb_next
     where = f"model.py line {line}: " if line else ""
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
-    return {"error": f"{where}{kind}{error}"[:2000], "is_out_of_memory": is_out_of_memory(error),
+    advice = advice_for(error) if of_task else ""
+    return {"error": f"{where}{kind}{error}"[:2000 - len(advice)] + advice, "is_out_of_memory": is_out_of_memory(error),
             "is_out_of_room": is_out_of_room(error) and not uses_up_the_room(), "trace": traceback.format_exc()[-3000:]}
 
 
@@ -175,7 +179,7 @@ def child(channel, confinement):
                 confinement.at_request(request)
             result = answer(request, fds, state, channel)
         except BaseException as error:  # sys.exit of a task is an answer too
-            result = error_of(error)
+            result = error_of(error, request.get("kind") in OF_TASKS)
         send(channel, result)
 
 

@@ -40,7 +40,7 @@ enum class SpeedReason : std::uint8_t {
   short_baseline,  // a baseline is shorter than what the clock's slack lets be compared
   no_baseline,     // no baseline could be measured
   disturbed,       // others had the subject's cores while the candidate or a baseline was timed, again and again
-  constant_task,   // the task's inputs and state contain nothing random, so an answer can be replayed
+  constant_task,   // inputs and state contain nothing random, or few values, so an answer can be replayed
 };
 
 std::string_view word_of(Outcome status);

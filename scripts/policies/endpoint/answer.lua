@@ -10,10 +10,12 @@ local events = require "policies.endpoint.events"
 local failure = require "policies.endpoint.failure"
 local json = require "khost.json"
 local pieces = require "policies.endpoint.pieces"
+local sched = require "khost.sched"
 local usage = require "policies.endpoint.usage"
 
 local answer = {}
 
+local EVENTS_AT_ONCE = 2000
 local MOST_CALLS = 64  -- of one answer; what stands behind them is not read
 
 -- What servers call the ends that are not the model's own. Every other word is an ordinary end.
@@ -267,7 +269,12 @@ function Stream:take(value)
 end
 
 function Stream:read(body)
-  for _, event in ipairs(events.read(body)) do
+  local count = 0
+  for event in events.each(body) do
+    count = count + 1
+    if count % EVENTS_AT_ONCE == 0 then
+      sched.sleep(0)  -- other episodes go on meanwhile
+    end
     local values, message = events.values(event)
     if not values then
       return nil, failure.bad("an event of the stream is not JSON: " .. tostring(message))

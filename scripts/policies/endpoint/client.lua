@@ -19,6 +19,9 @@ client.DEFAULTS = { tries = 8, pause_s = 0.5, most_pause_s = 60, timeout_s = 600
 
 -- The line that ends a stream. With the line end in front it stands in no JSON, where a model may have written it.
 local DONE = "\ndata: [DONE]"
+-- Bytes of one answer: what a stream writes around each token, and what an answer has besides. A server that sends more
+-- than its answer can have would be read for minutes.
+local BYTES_A_TOKEN, BYTES_BESIDE, MOST_BYTES = 2048, 2 ^ 20, 2 ^ 26
 local AGAIN = { connect = true, io = true, timeout = true }
 local FEW_TRIES = 3      -- of an answer that a filter took, or that is empty
 local LEAST_ANSWER = 64  -- tokens; with less room than this beside it a conversation is full
@@ -111,12 +114,17 @@ function Client:pause(try, problem, headers)
   return wanted * (0.5 + 0.5 * self.random:number())
 end
 
+local function limit_name(body)
+  return body.max_completion_tokens and "max_completion_tokens" or "max_tokens"
+end
+
 -- One try: an answer; or nil and a failure, and the headers that came with it.
 function Client:try(body)
   self:count("requests")
   local got, message, code = http.request { url = self.url .. "/chat/completions", method = "POST",
     headers = self:headers(), body = json.encode(body), timeout_s = self.timeout_s,
-    idle_s = body.stream and self.idle_s or nil, stop_at = body.stream and DONE or nil }
+    idle_s = body.stream and self.idle_s or nil, stop_at = body.stream and DONE or nil,
+    most_bytes = math.min(MOST_BYTES, BYTES_BESIDE + BYTES_A_TOKEN * (body[limit_name(body)] or MOST_BYTES)) }
   if not got then
     return nil, { kind = AGAIN[code] and "again" or "refused", why = code, message = message }
   end
@@ -130,10 +138,6 @@ function Client:try(body)
     problem.message = self:without_key(problem.message)
   end
   return found, problem, got.headers
-end
-
-local function limit_name(body)
-  return body.max_completion_tokens and "max_completion_tokens" or "max_tokens"
 end
 
 local function lower(body, most)

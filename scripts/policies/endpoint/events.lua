@@ -1,6 +1,7 @@
 -- Server-sent events as the HTML standard has them, and as servers write them: line ends of any kind, comments, fields
 -- without the blank behind the colon, data over several lines, a last event without the empty line behind it.
 
+local depth = require "lib.depth"
 local json = require "khost.json"
 
 local events = {}
@@ -17,28 +18,32 @@ function events.is_stream(body)
     or body:find("^retry:", start) ~= nil or body:find("^:", start) ~= nil
 end
 
---- The events of a whole body, in order.
+--- Iterates over the events of a whole body, in order. No list of them is made: a body may hold a million empty ones.
 ---@param body string
----@return {name: string, lines: string[]}[]   `lines`: the lines of its data
-function events.read(body)
-  local list, current = {}, nil
+---@return fun(): {name: string, lines: string[]}|nil   `lines`: the lines of its data
+function events.each(body)
   local text = body:sub(1, 3) == BYTE_ORDER_MARK and body:sub(4) or body
   text = text:gsub("\r\n", "\n"):gsub("\r", "\n") .. "\n\n"
-  for line in text:gmatch("(.-)\n") do
-    if line == "" then
-      list[#list + 1] = current and #current.lines > 0 and current or nil
-      current = nil
-    elseif line:sub(1, 1) ~= ":" then
-      local field, value = line:match("^([^:]*):? ?(.*)$")
-      current = current or { name = "message", lines = {} }
-      if field == "data" then
-        current.lines[#current.lines + 1] = value
-      elseif field == "event" then
-        current.name = value
+  local next_line, current = text:gmatch("(.-)\n"), nil
+  return function()
+    for line in next_line do
+      if line == "" then
+        local whole = current and #current.lines > 0 and current or nil
+        current = nil
+        if whole then
+          return whole
+        end
+      elseif line:sub(1, 1) ~= ":" then
+        local field, value = line:match("^([^:]*):? ?(.*)$")
+        current = current or { name = "message", lines = {} }
+        if field == "data" then
+          current.lines[#current.lines + 1] = value
+        elseif field == "event" then
+          current.name = value
+        end
       end
     end
   end
-  return list
 end
 
 -- Half of a surrogate pair, which JSON in UTF-8 cannot hold: servers that cut text by UTF-16 units send one.
@@ -63,25 +68,12 @@ local function without_halves(text)
   end
 end
 
+local MOST_PARTS = 100000  -- lists, objects and fields of one value
 local DEEPEST = 48  -- what is nested deeper could not be written again, below the levels of a request
 
-local function is_deeper(value, than)
-  if type(value) ~= "table" then
-    return false
-  elseif than == 0 then
-    return true
-  end
-  for _, item in pairs(value) do
-    if is_deeper(item, than - 1) then
-      return true
-    end
-  end
-  return false
-end
-
 local function decoded(text)
-  local ok, value, message = pcall(json.decode, text)
-  if not ok or is_deeper(value, DEEPEST) then
+  local ok, value, message = pcall(json.decode, text, MOST_PARTS)
+  if not ok or depth.is_deeper(value, DEEPEST) then
     return nil, ("it is nested deeper than %d levels"):format(DEEPEST)
   end
   return value, message

@@ -1,13 +1,22 @@
-"""What a good and a bad model would answer to the two tasks: kernels whose rewards are known, with a wide margin."""
+"""What a good and a bad model would answer to the two tasks: kernels whose rewards are known, with a wide margin.
+
+Both tasks multiply by a diagonal matrix, which eager PyTorch and torch.compile do in full (80 ms of a core, and 45 in
+`chain`); `chain` has 144 small operators behind it, which eager runs one by one (50 ms and more) and torch.compile fuses
+(3 ms). A kernel needs 2 or 3 ms, and takes as long as it shall by passes over the same data. No window is shorter than
+40 ms: what others do where it begins is a small part of it."""
 
 CHAIN = """#include "khost.h"
-extern "C" int chain(const float* x, float* out, int64_t n) {
+#include <cmath>
+extern "C" int chain(const float* scale, const float* x, float* out, int64_t n) {
   for (int pass = 0; pass < %d; pass++) {
+    for (int64_t begin = 0; begin < n; begin += 1280) {
+      const float factor = scale[begin / 1280];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-      float y = x[i];
-      for (int k = 0; k < 12; k++) y = (y > 0 ? y : 0) * 1.25f - 0.5f;
-      out[i] = y;
+      for (int64_t i = begin; i < begin + 1280; i++) {
+        float y = factor * x[i];
+        for (int k = 0; k < 48; k++) y = std::fabs(y * 1.0625f - 0.5f);
+        out[i] = y;
+      }
     }
     asm volatile("" ::: "memory");
   }
@@ -17,16 +26,19 @@ KHOST_EXPORT(chain)
 """
 DIAGONAL = """#include "khost.h"
 extern "C" int diagonal(const float* scale, const float* x, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; i++) out[i] = scale[i / 1024] * x[i] + %s;
+  for (int pass = 0; pass < 30; pass++) {
+    for (int64_t i = 0; i < n; i++) out[i] = scale[i / 1536] * x[i] + %s;
+    asm volatile("" ::: "memory");
+  }
   return 0;
 }
 KHOST_EXPORT(diagonal)
 """
-# A task's name, a kernel, its reward: wrong; as slow as eager or slower; faster than eager alone; faster than both.
+# A task's name, a kernel, its reward: wrong; slower than eager; faster than eager alone; faster than both.
 KERNELS = {
     -1: ("diagonal", DIAGONAL % "1.0f"),
     1: ("chain", CHAIN % 60),
-    2: ("chain", CHAIN % 4),
+    2: ("chain", CHAIN % 20),
     3: ("diagonal", DIAGONAL % "0.0f"),
 }
 

@@ -32,7 +32,7 @@ class Engine(ThreadingHTTPServer):
         with self.lock:
             if session not in self.plans:
                 text = self.tokenizer.decode(tokens, skip_special_tokens=False)
-                self.plans[session] = list(self.queue["diagonal" if "torch.diag" in text else "chain"])
+                self.plans[session] = list(self.queue["chain" if "torch.abs" in text else "diagonal"])
             text = self.plans[session].pop(0)
         ids = [*self.tokenizer.encode(text, add_special_tokens=False).ids, sampling["stop_token_ids"][0]]
         ids = ids[: sampling["max_tokens"]]

@@ -57,7 +57,7 @@ class FakeServers:
     def _texts(self, request_id, prompt_ids):
         if request_id not in self.plans:
             text = self.tokenizer.decode(prompt_ids)
-            name = "diagonal" if "torch.diag" in text else "chain"
+            name = "chain" if "torch.abs" in text else "diagonal"
             self.plans[request_id] = self.queue[name].pop(0)
         return self.plans[request_id]
 
@@ -163,6 +163,17 @@ def check_void(worker, servers):
     print("verl: a void is a masked stub that changes no advantage and no loss", flush=True)
 
 
+def check_observations():
+    """What a critic says about tokens that the engine did not draw changes no advantage of those that it drew."""
+    mask = torch.tensor([[1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0]])
+    rewards = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0]])
+    values = torch.randn(1, 7)
+    changed = values + 5 * (1 - mask)
+    one, _ = core_algos.compute_gae_advantage_return(rewards, values, mask, 1.0, 0.95)
+    two, _ = core_algos.compute_gae_advantage_return(rewards, changed, mask, 1.0, 0.95)
+    assert torch.allclose(one * mask, two * mask, atol=1e-5), "the page says that verl's GAE skips observations"
+
+
 def check_kills(service, worker, servers):
     """Judges are killed while rows are played: each row has its reward, or is a stub."""
     stop, killed = threading.Event(), []
@@ -226,17 +237,18 @@ def check_paper():
 
 def main():
     check_paper()
+    check_observations()
     with running.service() as service:
         loop_file = service.folder.parent / "agent_loop.yaml"
         config = config_of(service, service.folder, loop_file)
         servers = FakeServers(None)
         worker = AgentLoopWorker(config, servers)
         servers.tokenizer = worker.tokenizer
+        check_rewards(service, worker, servers)
         check_void(worker, servers)
         check_kills(service, worker, servers)
         check_too_long(service, servers, loop_file)
         check_reward_function(service)
-        check_rewards(service, worker, servers)
     print("verl: all holds")
 
 
