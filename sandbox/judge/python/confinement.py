@@ -275,6 +275,12 @@ def size_of(folder):
     return total
 
 
+def uses_up_the_room():
+    """Whether it is this process's own task that leaves no room to others."""
+    folder, place = os.environ.get("TMPDIR", ""), os.statvfs("/tmp")
+    return folder.startswith(TASK_FOLDERS) and size_of(folder) > LEAST_ROOM * place.f_blocks * place.f_frsize
+
+
 def make_room():
     """Compilers keep what they made, for all tasks of the jail: the largest folders go before there is no room. Whether
     there is room now."""

@@ -90,6 +90,7 @@ def map_fd(fd):
 
 def error_of(error, of_task=False):
     """`of_task`: whether a task's own code was run, so that advice to its author may help."""
+    from confinement import uses_up_the_room
     line = None
     trace = error.__traceback__
     while trace is not None:
@@ -100,7 +101,7 @@ def error_of(error, of_task=False):
     kind = "" if hasattr(error, "name") and type(error).__name__ == "TaskFault" else f"{type(error).__name__}: "
     advice = advice_for(error) if of_task else ""
     return {"error": f"{where}{kind}{error}"[:2000 - len(advice)] + advice, "is_out_of_memory": is_out_of_memory(error),
-            "is_out_of_room": is_out_of_room(error), "trace": traceback.format_exc()[-3000:]}
+            "is_out_of_room": is_out_of_room(error) and not uses_up_the_room(), "trace": traceback.format_exc()[-3000:]}
 
 
 def answer(request, fds, state, channel):
