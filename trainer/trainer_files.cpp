@@ -3,12 +3,12 @@
 #include <map>
 #include <optional>
 
+#include "trainer/accelerator.h"
 #include "trainer/learn/checkpoint.h"
 #include "trainer/learn/optimizer.h"
 #include "trainer/learn/ranks.h"
 #include "trainer/model/weight_files.h"
 #include "trainer/network.h"
-#include "trainer/accelerator.h"
 #include "trainer/trainer.h"
 
 namespace khost::trainer {

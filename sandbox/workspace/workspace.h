@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "host/base/result.h"
-#include "sandbox/workspace/beneath.h"
 #include "sandbox/jail/jail_spec.h"
+#include "sandbox/workspace/beneath.h"
 #include "sandbox/workspace/workspace_home.h"
 
 namespace khost::sandbox {

@@ -49,7 +49,7 @@ TEST_CASE("mixed rules: sound candidates pass, and those whose own kernels do no
     return;
   }
   JudgeProcess& judge = JudgeProcess::shared();
-  for (const auto& [name, id] : ask_all(judge, "cpu/mixed")) {
+  for (const auto& [name, id] : ask_all(judge, "mixed")) {
     const Json verdict = judge.wait(id);
     CAPTURE(name);
     CAPTURE(verdict.dump());

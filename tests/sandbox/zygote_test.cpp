@@ -6,8 +6,8 @@
 #include <memory>
 #include <thread>
 
-#include "sandbox/jail/tree.h"
 #include "sandbox/jail/quiet.h"
+#include "sandbox/jail/tree.h"
 #include "tests/sandbox/zygote_fixture.h"
 
 using namespace khost;

@@ -11,13 +11,13 @@
 #include <string>
 
 #include "sandbox/build/build.h"
-#include "sandbox/judge/values/compare.h"
+#include "sandbox/judge/cpu/subject.h"
 #include "sandbox/judge/evaluation/decision.h"
 #include "sandbox/judge/evaluation/repeated.h"
 #include "sandbox/judge/evaluation/report.h"
 #include "sandbox/judge/service/request.h"
 #include "sandbox/judge/service/service.h"
-#include "sandbox/judge/cpu/subject.h"
+#include "sandbox/judge/values/compare.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <optional>
 
+#include "sandbox/jail/quiet.h"
 #include "sandbox/judge/cpu/bandwidth.h"
 #include "sandbox/judge/cpu/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
-#include "sandbox/jail/quiet.h"
 
 namespace khost::judge {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "sandbox/jail/libraries.h"
 #include "sandbox/judge/cpu/allocator.h"
-#include "sandbox/judge/values/compare.h"
 #include "sandbox/judge/evaluation/limits.h"
+#include "sandbox/judge/values/compare.h"
 
 namespace khost::judge {
 

@@ -4,8 +4,8 @@
 #include <shared_mutex>
 
 #include "sandbox/judge/evaluation/blame.h"
-#include "sandbox/judge/task/planning.h"
 #include "sandbox/judge/service/service.h"
+#include "sandbox/judge/task/planning.h"
 
 namespace khost::judge::gpu {
 namespace {

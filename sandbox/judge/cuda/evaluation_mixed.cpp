@@ -8,8 +8,8 @@
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/cuda/profiling.h"
 #include "sandbox/judge/evaluation/blame.h"
-#include "sandbox/judge/task/planning.h"
 #include "sandbox/judge/service/service.h"
+#include "sandbox/judge/task/planning.h"
 
 namespace khost::judge::gpu {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "sandbox/judge/service/background.h"
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/second_try.h"
+#include "sandbox/judge/service/background.h"
 #include "sandbox/judge/service/service.h"
 
 namespace khost::judge::gpu {

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "host/base/lease.h"
-#include "sandbox/judge/cuda/pending_baselines.h"
-#include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/cuda/device.h"
-#include "sandbox/judge/cuda/python_pool.h"
 #include "sandbox/judge/cuda/device_priority.h"
+#include "sandbox/judge/cuda/idle_subject.h"
+#include "sandbox/judge/cuda/pending_baselines.h"
+#include "sandbox/judge/cuda/python_pool.h"
 #include "sandbox/judge/cuda/tasks.h"
 #include "sandbox/judge/service/gpu_target.h"
 #include "sandbox/judge/service/pool.h"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "sandbox/abi/plan.h"
-#include "sandbox/judge/values/compare.h"
-#include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/cuda/clock.h"
 #include "sandbox/judge/cuda/device.h"
+#include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/task/session.h"
+#include "sandbox/judge/values/compare.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {

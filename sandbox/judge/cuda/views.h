@@ -6,8 +6,8 @@
 
 #include "host/base/result.h"
 #include "sandbox/abi/manifest.h"
-#include "sandbox/judge/values/compare.h"
 #include "sandbox/judge/cuda/kernels.h"
+#include "sandbox/judge/values/compare.h"
 
 namespace khost::judge::gpu {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/judge/values/mismatch.h"
 #include "sandbox/judge/task/session.h"
+#include "sandbox/judge/values/mismatch.h"
 #include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include "host/base/sha256.h"
-#include "sandbox/judge/service/background.h"
 #include "sandbox/judge/cpu/bandwidth.h"
-#include "sandbox/judge/task/check.h"
 #include "sandbox/judge/cpu/evaluation.h"
-#include "sandbox/judge/evaluation/second_try.h"
 #include "sandbox/judge/cpu/subject.h"
+#include "sandbox/judge/evaluation/second_try.h"
+#include "sandbox/judge/service/background.h"
+#include "sandbox/judge/task/check.h"
 
 namespace khost::judge {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "host/base/lease.h"
-#include "sandbox/judge/task/check.h"
 #include "sandbox/judge/service/gpu_target.h"
 #include "sandbox/judge/service/keyed_mutex.h"
+#include "sandbox/judge/task/check.h"
 #include "sandbox/judge/task/session.h"
 #include "sandbox/judge/task/zygote.h"
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "sandbox/build/build.h"
 #include "sandbox/abi/plan.h"
+#include "sandbox/build/build.h"
 #include "sandbox/judge/task/session.h"
 #include "sandbox/judge/task/zygote.h"
 

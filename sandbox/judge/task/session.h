@@ -13,11 +13,11 @@
 
 #include "host/base/result.h"
 #include "sandbox/abi/manifest.h"
-#include "sandbox/judge/values/calibrated.h"
 #include "sandbox/judge/cpu/clock.h"
-#include "sandbox/judge/task/sets.h"
 #include "sandbox/judge/evaluation/statistics.h"
+#include "sandbox/judge/task/sets.h"
 #include "sandbox/judge/task/zygote.h"
+#include "sandbox/judge/values/calibrated.h"
 
 namespace khost::judge {
 

@@ -19,9 +19,9 @@
 #include "host/base/json_text.h"
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/output_cut.h"
-#include "sandbox/jail/tree.h"
-#include "sandbox/judge/cpu/allocator.h"
 #include "sandbox/jail/quiet.h"
+#include "sandbox/jail/tree.h"
+#include "sandbox/judge/task/zygote_jail.h"
 #include "sandbox/subject/fd_message.h"
 
 namespace khost::judge {
@@ -37,7 +37,6 @@ namespace {
 namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
-constexpr double kCandidateProcessor_s = 300;
 constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
@@ -65,12 +64,6 @@ bool has_ended(pid_t pid) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
-}
-
-std::string prefix_of(const std::string& python) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(python, error);
-  return real.parent_path().parent_path().string();
 }
 
 // Installers that leave byte code out make every process compile what it imports, and a jail cannot keep it.
@@ -115,10 +108,6 @@ Status wait_until_ready(int socket, const PythonPlace& place, const std::string&
     warn_of_source(place.python, said);
   }
   return ok();
-}
-
-std::size_t half_of_memory() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
 }
 
 }  // namespace
@@ -234,84 +223,13 @@ Result<Json> Child::answer(double timeout_s) {
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const PythonPlace& place, const std::string& name, Serves serves,
                                               const GpuView* gpu) {
-  const bool compilers = serves == Serves::compilers, candidate = serves == Serves::candidate;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_failure("socketpair");
   }
   Fd ours(ends[0]), theirs(ends[1]);
-  JailSpec spec;
-  spec.name = name;
-  spec.argv = {place.python, "-I", place.root + "/sandbox/python/khost/process/zygote.py"};
   const bool debugged = getenv("KHOST_JUDGE_DEBUG") != nullptr;
-  if (!debugged) {
-    spec.argv.emplace_back("--quiet");
-  }
-  if (compilers) {
-    spec.argv.push_back("--compile");
-  }
-  const std::string venv = fs::path(place.python).parent_path().parent_path().string();
-  spec.readable_prefixes = {venv, prefix_of(place.python), place.root + "/sandbox/python"};
-  const std::string library = sandbox::self_directory() + "/libkhost_subject_python.so";
-  if (fs::exists(library)) {
-    spec.readable_prefixes.push_back(library);
-  }
-  const bool confined = serves == Serves::recorders || serves == Serves::device_recorders;
-  if (confined) {
-    spec.argv.insert(spec.argv.end(), {"--confine", library});
-  }
-  if ((serves == Serves::tasks || compilers) && gpu == nullptr) {
-    spec.argv.insert(spec.argv.end(), {"--alone", library});
-  }
-  if (confined || candidate) {  // their folders are emptied between its processes
-    spec.argv.emplace_back("--empties");
-  }
-  if (serves == Serves::device_recorders) {
-    spec.argv.emplace_back("--extensions");
-  }
-  spec.environment = {
-      {"TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"},
-      {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
-      {"OMP_NUM_THREADS", "1"},
-      {"CUDA_VISIBLE_DEVICES", ""},
-      {"PYTHONDONTWRITEBYTECODE", "1"},
-      // torch.utils.cpp_extension asks for devices while it is imported. Without this CUDA's driver would
-      // be started for that, and leave threads behind that children miss.
-      {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}};
-  if (compilers) {  // the CPU's baselines; a reference gives back what it no longer needs
-    spec.environment.insert(kAllocatorSettings.begin(), kAllocatorSettings.end());
-  }
-  if (gpu != nullptr) {
-    spec.argv.push_back("--cuda");
-    spec.devices = gpu->devices;
-    spec.allow_memfd = !candidate;
-    spec.readable_prefixes.insert(spec.readable_prefixes.end(), gpu->prefixes.begin(), gpu->prefixes.end());
-    for (const char* file : {"/libkhost_subject_cuda.so", "/libkhost_profiler.so"}) {
-      if (const std::string side = sandbox::self_directory() + file; fs::exists(side)) {
-        spec.readable_prefixes.push_back(side);
-      }
-    }
-    spec.environment.erase("CUDA_VISIBLE_DEVICES");
-    // Triton asks ldconfig for the driver otherwise; torch asks CUDA for devices, which poisons forks.
-    spec.environment.insert({{"LD_LIBRARY_PATH", gpu->library_path},
-                             {"TRITON_LIBCUDA_PATH", gpu->driver_folder},
-                             {"TRITON_CACHE_DIR", "/tmp/triton"},
-                             {"CUDA_CACHE_PATH", "/tmp/nv"}});
-    spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
-  }
-  if (candidate) {
-    spec.argv.back() = "--candidate";
-    spec.argv.push_back(sandbox::self_directory() + "/libkhost_subject_cuda.so");
-    spec.environment.insert({{"CUDA_MODULE_LOADING", "LAZY"}, {"CUDA_CACHE_DISABLE", "1"}});
-  }
-  spec.limits.processes = 512;
-  // All tasks share this jail: their sets, the reference and the resident baselines. An address space is no measure of
-  // a process that maps torch.
-  spec.limits.memory_bytes = half_of_memory();
-  spec.limit_address_space = false;
-  spec.limits.cpu_s = candidate ? kCandidateProcessor_s : 86400;
-  spec.limits.tmp_bytes = std::size_t{1} << 30;
-  spec.limits.open_files = 1024;
+  JailSpec spec = zygote_jail(place, name, serves, gpu, debugged);
   spec.fds = {{theirs.get(), 3}};
   // zygote.py lets go of it before anything but its own imports runs.
   const Fd words(debugged ? -1 : memfd_create("zygote", MFD_CLOEXEC));

@@ -89,7 +89,7 @@ def map_fd(fd):
 
 def error_of(error, of_task=False):
     """`of_task`: whether a task's own code was run, so that advice to its author may help."""
-    from confinement import uses_up_the_room
+    from khost.process.confinement import uses_up_the_room
     line = None
     trace = error.__traceback__
     while trace is not None:
