@@ -157,7 +157,7 @@ Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
-    if (planted) {  // even and odd in turn: the last outlier of one is negative, that of the next positive (planting.py)
+    if (planted) {  // even and odd in turn: the last outlier is negative, then positive (planting.py)
       set.seed = (set.seed & ~std::uint64_t{1}) | odd;
       odd ^= 1;
     }

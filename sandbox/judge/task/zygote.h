@@ -32,7 +32,7 @@ struct GpuView {
 
 // The driver's settings for every process with a context that the judge starts: no MPS server, and one queue for copies
 // between host and device. The driver makes the contexts of all processes one after the other, and the other queues
-// take it half of that time (tests/manual/probes/contexts.cpp). Queues for kernels stay as they come: streams need them.
+// take it half of that time (tests/manual/probes/contexts.cpp). Queues for kernels stay: streams need them.
 inline const std::map<std::string, std::string> kDriverSettings = {{"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"},
                                                                    {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "1"}};
 
