@@ -155,7 +155,7 @@ int run(int argc, char** argv) {
       return misuse(std::string(name) + " takes a number");
     }
   }
-  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // as in the baselines (judge/python/zygote.py): pages are alike on both sides
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // as in the baselines (zygote.py): pages are alike on both sides
   const int control = std::atoi(options["--control"].c_str());
   void* page = mmap(nullptr, kControlBytes, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
   if (page == MAP_FAILED) {

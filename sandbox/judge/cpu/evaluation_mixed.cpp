@@ -1,6 +1,6 @@
 // The rule set `mixed`: torch operators may stand beside own kernels where the answer is wrong without what these
 // compute, and where forward dispatches fewer operators that compute than the reference does. Both are found out in a
-// process of ours, in which nothing of the candidate's runs (subject/mixed_audit.py).
+// process of ours, in which nothing of the candidate's runs (khost/candidate/mixed_audit.py).
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -13,7 +13,7 @@
 namespace khost::judge {
 namespace {
 
-constexpr std::size_t kOwnHeader = 64;  // subject/mixed_player.py
+constexpr std::size_t kOwnHeader = 64;  // khost/candidate/mixed_player.py
 constexpr int kShareCalls = 50, kFewestShareCalls = 3;
 constexpr double kMostShare_s = 1;  // for these calls, where a call takes long
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();

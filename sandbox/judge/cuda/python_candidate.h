@@ -18,7 +18,7 @@ struct PythonProgram {
   Json init;                                                   // Session::init()
   std::vector<std::pair<std::string, std::string>> libraries;  // key -> path
   std::vector<std::string> sources;                            // of its extensions
-  std::string rules = "own";                                   // or mixed; then (subject/candidate_mixed.py):
+  std::string rules = "own";                                   // or mixed; then (khost/candidate/candidate_mixed.py):
   int most_operators = 0;                                      // of torch that compute, in one call
   bool audits = false;                                         // whether own kernels are replaced, call by call
 };
