@@ -18,10 +18,10 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// How a plan with torch operators is played, by a child of a confined zygote (khost/candidate/mixed_player.py).
+// How a plan with torch operators is played, by a child of a confined zygote (mixed_player.py).
 struct MixedSubject {
   Zygote& zygote;
-  std::string library;  // a path; empty: the audit, in which nothing of the candidate's runs (khost/candidate/mixed_audit.py)
+  std::string library;  // a path; empty: the audit, in which nothing of the candidate's runs (mixed_audit.py)
   const sandbox::Signatures& signatures;
   const Region& own;  // sandbox/abi/plan.h: own_bytes
   int threads = 1;

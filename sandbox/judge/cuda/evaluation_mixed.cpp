@@ -1,5 +1,5 @@
 // The rule set `mixed` for a candidate in Python: how many torch operators its forward may dispatch, what its answer is
-// worth without what the functions of its extensions write (khost/candidate/candidate_mixed.py), and its own kernels' share of
+// worth without what the functions of its extensions write (candidate_mixed.py), and its own kernels' share of
 // the device time.
 #include <algorithm>
 #include <cctype>
