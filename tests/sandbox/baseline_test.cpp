@@ -53,11 +53,16 @@ TEST_CASE("a baseline's outputs come out of memory that is there, as a candidate
   };
   REQUIRE(call());
   REQUIRE(call());
-  const long before = minor_faults((*subject)->pid());
-  for (int i = 0; i < kCalls; i++) {
-    REQUIRE(call());
+  // A heap may grow once more after its first calls; one that gives its memory back takes all of it anew in each call.
+  long faults = kFewFaults;
+  for (int round = 0; round < 3 && faults >= kFewFaults; round++) {
+    const long before = minor_faults((*subject)->pid());
+    for (int i = 0; i < kCalls; i++) {
+      REQUIRE(call());
+    }
+    faults = minor_faults((*subject)->pid()) - before;
   }
-  CHECK(minor_faults((*subject)->pid()) - before < kFewFaults);
+  CHECK(faults < kFewFaults);
 }
 
 }  // namespace
