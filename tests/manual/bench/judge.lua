@@ -38,6 +38,7 @@ local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cu
   ["cuda/good/linear_large"] = 3072 }
 
 local MOST_BRACKETS = 5  -- statistics.h
+local ROWS_OF_EQUALS = 128  -- 16 MiB and some milliseconds: equal programs are told apart only where they take many slacks
 
 local CHECKOUTS = { kernelbench = true, cuda_agent = true }
 
@@ -232,11 +233,12 @@ local function waited(process, count, name)
 end
 
 local function equal_programs(process, pairs_wanted)
-  local faster, void, decided, ratios, slack, brackets = 0, 0, 0, {}, 0, 0
+  local faster, void, decided, ratios, slack, brackets, undecided = 0, 0, 0, {}, 0, 0, {}
   local bar = progress.begin("A/A", pairs_wanted)
   for i = 1, pairs_wanted do
     local body = fixtures.request("cpu/good/layer_norm", ("pair %d %d"):format(i, sched.now() * 1e6))
     body.against = "self"
+    fixtures.with_rows(body, ROWS_OF_EQUALS)
     local verdict = assert(process:request("evaluate", body))
     if verdict.status ~= "ok" then
       void = void + 1
@@ -247,7 +249,12 @@ local function equal_programs(process, pairs_wanted)
       local taken = #verdict.evidence.brackets.self
       brackets = brackets + taken
       -- Not where the brackets ended without a decision, nor where nothing may be said.
-      decided = decided + (verdict.speed == "measured" and (verdict.faster.self or taken < MOST_BRACKETS) and 1 or 0)
+      if verdict.speed == "measured" and (verdict.faster.self or taken < MOST_BRACKETS) then
+        decided = decided + 1
+      else
+        local why = verdict.speed_reason ~= "" and verdict.speed_reason or verdict.speed
+        undecided[why] = (undecided[why] or 0) + 1
+      end
     end
     bar:add(1, { faster = faster, decided = decided, void = void })
   end
@@ -255,6 +262,9 @@ local function equal_programs(process, pairs_wanted)
   log.print(("A/A, %d verdicts    %d called faster, %d decided, %d not judged; ratio 1 %% %.3f, median %.3f, 99 %% %.3f; "
     .. "%.1f brackets each; slack %.0f us"):format(pairs_wanted, faster, decided, void, quantile(ratios, 0.01),
     quantile(ratios, 0.5), quantile(ratios, 0.99), brackets / math.max(1, #ratios), slack * 1e6))
+  for why, count in pairs(undecided) do
+    log.print(("undecided           %d: %s"):format(count, why))
+  end
   return faster
 end
 
