@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "host/base/defer.h"
 #include "host/base/json.h"
@@ -34,6 +36,10 @@ constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
 constexpr const char* kFormat = "4";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
+constexpr const char* kCompilerDied = "the compiler died";
+// Of g++'s driver, of collect2 and of nvcc.
+constexpr std::array<std::string_view, 3> kKilled{"Killed signal terminated program", "terminated with signal 9",
+                                                  "died due to signal 9"};
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -229,7 +235,8 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources, co
   }
   const std::string text = shortened(output->out + output->err);
   if (output->exit.code != 0) {
-    return Failure{text.empty() ? "the compiler died" : text, "build"};
+    const std::string told = text.empty() ? kCompilerDied : text;
+    return Failure{told, tells_of_a_kill(told) ? "killed" : "build"};
   }
   Result<std::string> library = take_file(out / kLibrary, kMostLibraryBytes);
   if (!library) {
@@ -238,7 +245,7 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources, co
   return Compiled{std::move(*library), text};
 }
 
-// Whether the same build would fail in the same way again.
+// Whether the same build would fail in the same way again; one whose compiler was killed may not.
 bool lasting(const Failure& failure) {
   return failure.code == "build" || failure.code == "violation" || failure.code == "bad_input";
 }
@@ -279,6 +286,12 @@ std::string default_cache_dir() {
   const fs::path base =
       cache != nullptr && *cache != '\0' ? fs::path(cache) : fs::path(home != nullptr ? home : "/tmp") / ".cache";
   return (base / "khost" / "artefacts").string();
+}
+
+bool tells_of_a_kill(std::string_view text) {
+  return text == kCompilerDied || std::any_of(kKilled.begin(), kKilled.end(), [text](std::string_view words) {
+           return text.find(words) != std::string_view::npos;
+         });
 }
 
 Result<std::string> own_path(const std::string& path) {

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/result.h"
@@ -36,9 +37,14 @@ struct Built {
   double wall_s = 0;     // 0 when it came out of the cache
 };
 
-// Codes: build (the compiler's own text, paths relative, middle cut), violation and bad_input (admit_library, or
+// Codes: build (the compiler's own text, paths relative, middle cut), killed (the same, where a part of the compiler was
+// killed: it may be built another time), violation and bad_input (admit_library, or
 // a file name that is refused), timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
+
+// Whether a compiler's text says that a part of it was killed, or that it died without a word. By the memory limit of its
+// jail, for one: sources that need more say so again.
+bool tells_of_a_kill(std::string_view text);
 
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
 std::string default_cache_dir();

@@ -135,6 +135,22 @@ TEST_CASE("every reason that the table allows a candidate at stage time has a ca
   }
 }
 
+TEST_CASE("what may have been killed by others is tried once more, and what fails by itself is not") {
+  const auto verdict = [](const char* status, const char* reason, const char* detail) {
+    return Json{{"status", status}, {"reason", reason}, {"detail", detail}};
+  };
+  CHECK(may_have_been_killed(verdict("bad_task", "ended", "a Python child ended")));
+  CHECK(may_have_been_killed(verdict("oom", "memory", "the candidate's process ran out of memory")));
+  for (const char* text : {"g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.",
+                           "collect2: fatal error: ld terminated with signal 9 [Killed]", "the compiler died",
+                           "nvcc error   : 'cicc' died due to signal 9 (Kill signal)"}) {
+    CHECK(may_have_been_killed(verdict("build_failed", "build", text)));
+  }
+  CHECK_FALSE(may_have_been_killed(verdict("build_failed", "build", "k.cpp:1: error: expected ';'")));
+  CHECK_FALSE(may_have_been_killed(verdict("crash", "signal", "ended by signal 11")));
+  CHECK_FALSE(may_have_been_killed(verdict("bad_task", "bad_task", "NaN")));
+}
+
 TEST_CASE("an agent reads what is wrong, or how far the candidate is from the floor") {
   Verdict wrong;
   wrong.evidence["wrong_set"] = 1;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "sandbox/build/build.h"
+
 namespace khost::judge {
 namespace {
 
@@ -56,7 +58,9 @@ bool blames_task(const Failure& why) {
 }
 
 bool may_have_been_killed(const Json& verdict) {
-  return verdict.value("status", "") == "bad_task" && verdict.value("reason", "") == "ended";
+  const std::string status = verdict.value("status", ""), reason = verdict.value("reason", "");
+  return (status == "bad_task" && reason == "ended") || (status == "oom" && reason == "memory") ||
+         (status == "build_failed" && sandbox::tells_of_a_kill(verdict.value("detail", "")));
 }
 
 Finding blame_build(const Failure& why) {

@@ -25,8 +25,9 @@ bool is_ours(const Failure& why);
 // its want of the device's memory.
 bool blames_task(const Failure& why);
 
-// Whether a verdict blames the task because the process that ran its code ended: a task that ends its process does so
-// again, while one that something else on the machine killed does not.
+// Whether a verdict stands on the end of a process that something else on the machine may have killed: of the task's,
+// of a part of the compiler, or of the candidate's by the signal that the kernel sends for want of memory. What ends by
+// itself does so again.
 bool may_have_been_killed(const Json& verdict);
 
 // Of sandbox::build, build_extension and the recorder of a candidate in Python.
