@@ -42,8 +42,8 @@ struct Built {
 // a file name that is refused), timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
 
-// Whether a compiler's text says that a part of it was killed, or that it died without a word. By the memory limit of its
-// jail, for one: sources that need more say so again.
+// Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
+// memory, for one: sources that need more say so again.
 bool tells_of_a_kill(std::string_view text);
 
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
