@@ -38,8 +38,8 @@ struct Built {
 };
 
 // Codes: build (the compiler's own text, paths relative, middle cut), killed (the same, where a part of the compiler was
-// killed: it may be built another time), violation and bad_input (admit_library, or
-// a file name that is refused), timeout, limit, io.
+// killed, so that another try may build it), violation and bad_input (admit_library, or a file name that is refused),
+// timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
 
 // Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
