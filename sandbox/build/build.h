@@ -37,9 +37,9 @@ struct Built {
   double wall_s = 0;     // 0 when it came out of the cache
 };
 
-// Codes: build (the compiler's own text, paths relative, middle cut), killed (the same, where a part of the compiler was
-// killed, so that another try may build it), violation and bad_input (admit_library, or a file name that is refused),
-// timeout, limit, io.
+// Codes: build (the compiler's own text, paths relative, middle cut), killed (the same, where a part of the compiler
+// was killed, so that another try may build it), violation and bad_input (admit_library, or a file name that is
+// refused), timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
 
 // Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
