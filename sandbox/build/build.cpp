@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -15,7 +14,6 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "host/base/defer.h"
 #include "host/base/json.h"
@@ -36,10 +34,6 @@ constexpr std::size_t kMostSourceBytes = 2u << 20;
 constexpr std::size_t kMostLibraryBytes = 256u << 20;
 constexpr const char* kFormat = "4";  // part of the key: raise it when the meaning of a cache entry changes
 constexpr const char* kLibrary = "library.so";
-constexpr const char* kCompilerDied = "the compiler died";
-// Of g++'s driver, of collect2 and of nvcc.
-constexpr std::array<std::string_view, 3> kKilled{"Killed signal terminated program", "terminated with signal 9",
-                                                  "died due to signal 9"};
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -225,24 +219,15 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources, co
     spec.environment["PATH"] = bin + ":/usr/bin:/bin";
     spec.readable_prefixes = {fs::path(bin).parent_path().string()};
   }
-  Result<Output> output = run_in_jail(spec, "", request.timeout_s, 200000);
-  if (!output) {
-    return output.failure();
-  }
-  if (output->exit.timed_out) {
-    return Failure{"the build took longer than " + std::to_string(static_cast<int>(request.timeout_s)) + " s",
-                   "timeout"};
-  }
-  const std::string text = shortened(output->out + output->err);
-  if (output->exit.code != 0) {
-    const std::string told = text.empty() ? kCompilerDied : text;
-    return Failure{told, tells_of_a_kill(told) ? "killed" : "build"};
+  Result<std::string> text = run_compiler(spec, request.timeout_s);
+  if (!text) {
+    return text.failure();
   }
   Result<std::string> library = take_file(out / kLibrary, kMostLibraryBytes);
   if (!library) {
     return library.failure();
   }
-  return Compiled{std::move(*library), text};
+  return Compiled{std::move(*library), std::move(*text)};
 }
 
 // Whether the same build would fail in the same way again; one whose compiler was killed may not.
@@ -286,12 +271,6 @@ std::string default_cache_dir() {
   const fs::path base =
       cache != nullptr && *cache != '\0' ? fs::path(cache) : fs::path(home != nullptr ? home : "/tmp") / ".cache";
   return (base / "khost" / "artefacts").string();
-}
-
-bool tells_of_a_kill(std::string_view text) {
-  return text == kCompilerDied || std::any_of(kKilled.begin(), kKilled.end(), [text](std::string_view words) {
-           return text.find(words) != std::string_view::npos;
-         });
 }
 
 Result<std::string> own_path(const std::string& path) {

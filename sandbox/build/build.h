@@ -12,7 +12,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/base/result.h"
@@ -41,10 +40,6 @@ struct Built {
 // was killed, so that another try may build it), violation and bad_input (admit_library, or a file name that is
 // refused), timeout, limit, io.
 Result<Built> build(const BuildRequest& request);
-
-// Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
-// memory, for one: sources that need more say so again.
-bool tells_of_a_kill(std::string_view text);
 
 // $XDG_CACHE_HOME/khost/artefacts, or ~/.cache/khost/artefacts.
 std::string default_cache_dir();

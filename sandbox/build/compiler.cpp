@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <string_view>
 
 #include "host/base/defer.h"
 #include "sandbox/build/build_cache.h"
@@ -20,7 +23,12 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
-}
+constexpr std::size_t kMostOutput = 200000;
+constexpr const char* kDied = "the compiler died";
+// Of g++'s driver, of collect2 and of nvcc.
+constexpr std::array<std::string_view, 3> kKilled{"Killed signal terminated program", "terminated with signal 9",
+                                                  "died due to signal 9"};
+}  // namespace
 
 std::string compiler_path(const std::string& target) {
   if (target != "cuda") {
@@ -72,6 +80,28 @@ std::string shortened(std::string text) {
   const std::string head = head_end == std::string::npos ? "" : text.substr(0, head_end + 1);
   const std::string rest = tail == std::string::npos ? "" : text.substr(tail);
   return head + "[" + std::to_string(text.size() - head.size() - rest.size()) + " bytes left out]" + rest;
+}
+
+bool tells_of_a_kill(std::string_view text) {
+  return text == kDied || std::any_of(kKilled.begin(), kKilled.end(), [text](std::string_view words) {
+           return text.find(words) != std::string_view::npos;
+         });
+}
+
+Result<std::string> run_compiler(const JailSpec& spec, double timeout_s) {
+  Result<Output> output = run_in_jail(spec, "", timeout_s, kMostOutput);
+  if (!output) {
+    return output.failure();
+  }
+  if (output->exit.timed_out) {
+    return Failure{"the build took longer than " + std::to_string(static_cast<int>(timeout_s)) + " s", "timeout"};
+  }
+  std::string text = shortened(output->out + output->err);
+  if (output->exit.code != 0) {
+    const std::string told = text.empty() ? kDied : text;
+    return Failure{told, tells_of_a_kill(told) ? "killed" : "build"};
+  }
+  return text;
 }
 
 Result<std::string> take_file(const fs::path& path, std::size_t most) {

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "host/base/result.h"
+#include "sandbox/jail/jail_spec.h"
 
 namespace khost::sandbox {
 
@@ -18,6 +20,14 @@ std::string machine_identity(const std::string& target);
 
 // Paths of the jail made relative, whole lines in the middle left out beyond 6000 bytes.
 std::string shortened(std::string text);
+
+// Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
+// memory, for one: sources that need more say so again.
+bool tells_of_a_kill(std::string_view text);
+
+// Runs a compiler in its jail and gives what it said, shortened. Codes: build (the same text), killed (the same, where
+// a part of the compiler was killed, so that another try may build it), timeout, and those of run_in_jail.
+Result<std::string> run_compiler(const JailSpec& spec, double timeout_s);
 
 // What a jail left: a regular file of at most `most` bytes, reached without following a link.
 Result<std::string> take_file(const std::filesystem::path& path, std::size_t most);

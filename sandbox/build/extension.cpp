@@ -254,17 +254,9 @@ Result<Made> compile(const ExtensionRequest& request, const Place& place, const 
   spec.limits.file_bytes = kMostLibraryBytes;
   spec.limits.memory_bytes = std::size_t{12} << 30;
   spec.limits.tmp_bytes = std::size_t{1} << 30;
-  Result<Output> output = run_in_jail(spec, "", request.timeout_s, 200000);
-  if (!output) {
-    return output.failure();
-  }
-  if (output->exit.timed_out) {
-    return Failure{"the build took longer than " + std::to_string(static_cast<int>(request.timeout_s)) + " s",
-                   "timeout"};
-  }
-  const std::string text = shortened(output->out + output->err);
-  if (output->exit.code != 0) {
-    return Failure{text.empty() ? "the compiler died" : text, "build"};
+  Result<std::string> text = run_compiler(spec, request.timeout_s);
+  if (!text) {
+    return text.failure();
   }
   Result<std::string> library = take_file(out / "library.so", kMostLibraryBytes);
   if (!library) {
@@ -277,7 +269,7 @@ Result<Made> compile(const ExtensionRequest& request, const Place& place, const 
       keep_object(object_path(cache, hash), *object);
     }
   }
-  return Made{std::move(*library), text};
+  return Made{std::move(*library), std::move(*text)};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "sandbox/build/build.h"
+#include "sandbox/build/compiler.h"
 
 namespace khost::judge {
 namespace {

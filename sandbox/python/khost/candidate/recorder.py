@@ -32,9 +32,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
 
 from khost.task.manifest import named_key, scalar_node
-from khost.candidate.candidate_policy import Refused as NameRefused, check as check_names
+from khost.candidate.candidate_policy import SOURCE_NAME, Refused, check as check_names, line_of_traceback
 from khost.candidate.recorder_operators import Operators, compiles, computes, numbered, resolved_steps
-from khost.candidate.recorder_guard import SOURCE_NAME, Refused, check_imports, line_of_traceback, run_source
+from khost.candidate.recorder_guard import check_imports, run_source
 from khost.candidate.recorder_layout import state_manifest, tensor_node, tensors_of, values_of
 
 DTYPES = {
@@ -339,7 +339,7 @@ def record(request):
         return plan_of(request, recorder)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too
         error = recorder.first_refusal or caught
-        refused = isinstance(error, (Refused, NameRefused))
+        refused = isinstance(error, Refused)
         if refused:
             reason, line = error.reason, error.line
         else:

@@ -5,36 +5,10 @@ import builtins
 import sys
 import types
 
+from khost.candidate.candidate_policy import SOURCE_NAME, Refused
+
 # torch.nn.functional is allowed because nothing in it can be called without being refused with a better message.
 ALLOWED_IMPORTS = {"torch", "torch.nn", "torch.nn.functional", "math", "typing", "cuda_extension", "__future__"}
-SOURCE_NAME = "model_new.py"
-
-
-class Refused(Exception):
-    def __init__(self, reason, message, line=None):
-        super().__init__(message)
-        self.reason = reason
-        self.line = line if line is not None else line_of_stack()
-
-
-def line_of_stack():
-    """The innermost running line of model_new.py."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename == SOURCE_NAME:
-            return frame.f_lineno
-        frame = frame.f_back
-    return None
-
-
-def line_of_traceback(error):
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
 
 
 def check_imports(source):
