@@ -35,9 +35,19 @@ class PlainKernels(unittest.TestCase):
         self.accepted("torch.sinh(x)", X, lambda x: [0.5 * (torch.exp(x) - torch.exp(-x))])
         self.accepted("F.mish(x)", X, lambda x: [x * torch.tanh(torch.log(1 + torch.exp(x)))], ("drawn",))
 
+    def test_tails_that_have_one_element_in_a_million(self):
+        for forward, deviation, textbook in (
+                ("F.mish(x)", 1, lambda x: x * torch.tanh(torch.log(1 + torch.exp(x)))),
+                ("F.mish(x)", 2, lambda x: x * torch.tanh(torch.log(1 + torch.exp(x)))),
+                ("F.logsigmoid(x)", 2, lambda x: -torch.log(1 + torch.exp(-x)))):
+            c = Calibrated(forward, f"{deviation} * torch.randn(1024, 1024)")
+            for kind in ("drawn", "drawn", "drawn", "planted"):
+                self.assertEqual(c.wrong(lambda x, way=textbook: [way(x)], kind), [0], (forward, deviation, kind))
+
     def test_half_types_are_refused_all_the_same(self):
-        for forward in ("torch.tanh(x)", "F.elu(x)", "F.mish(x)"):
-            c = Calibrated(forward, X)
+        for forward, inputs in (("torch.tanh(x)", X), ("F.elu(x)", X), ("F.mish(x)", X),
+                                ("F.mish(x)", "2 * torch.randn(1024, 1024)"), ("F.logsigmoid(x)", X)):
+            c = Calibrated(forward, inputs)
             for dtype in (torch.bfloat16, torch.float16):
                 self.assertGreater(c.wrong(lambda x, c=c, t=dtype: [c.calibration.task.module.Model()(x).to(t)])[0], 1000)
 

@@ -35,6 +35,10 @@ class TextbookForms:
         x = args[0].float()
         return (x * torch.tanh((1 + self.exponential(x)).log())).to(args[0].dtype)
 
+    def op_log_sigmoid_forward(self, func, args, kwargs):
+        x = args[0].float()
+        return -(1 + self.exponential(-x)).log().to(args[0].dtype), func(*args, **kwargs)[1]
+
     def op_asinh(self, func, args, kwargs):
         x = args[0].float()
         return (x + (x * x + 1).sqrt()).log().to(args[0].dtype)

@@ -25,6 +25,8 @@ MOST_TERMS = 1 << 16  # ... and no honest accumulator has more terms
 SEQUENTIAL = 1 / 16   # of the error of a plain kernel (sums.py) is an octave's at least, ...
 PLANTED_SEQUENTIAL = SEQUENTIAL / 64  # of planted sets, whose K is larger, ...
 NEAR = 4              # octaves on both sides from which planted sets take it, ...
+RARE_SEQUENTIAL = 1 / 32  # of the largest error of a plain kernel, and of three octaves above, is an octave of drawn sets, ...
+ABOVE = 3             # ... since a tail may have one element in a million there, beside many that lie near zero
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
 MOST_SHARE = 0.02     # by that factor and by wide moves; ...
@@ -52,6 +54,12 @@ def taken_together(q, sizes):
         if total >= FULL:
             q[run], sizes[run], run = q[run].max(), total, []
     return q, sizes
+
+
+def largest_near(errors, below, above):
+    """For each octave the largest of its own and of so many octaves below and above it."""
+    padded = torch.nn.functional.pad(errors, (below, above))
+    return padded.unfold(0, below + above + 1, 1).amax(1)
 
 
 def granted(measured):
@@ -216,12 +224,14 @@ class FloatMeasure:
         q, sizes = self.every.quantiles(*part, steps=self.computed_ulp())
         if self.long is None:
             return q, sizes
-        if not self.rare or part:
+        if part:
             return torch.maximum(q, self.long.quantiles(*part)[0]), sizes
-        # Outliers are few: one of another set may lie in an octave where none was measured.
+        # Outliers and tails are few: one of another set may lie in an octave where none was measured.
         seen = self.long.quantiles(1.0)[0]
-        near = torch.nn.functional.max_pool1d(seen[None, None], 2 * NEAR + 1, 1, NEAR)[0, 0]
-        return torch.maximum(q, near), sizes
+        if self.rare:
+            return torch.maximum(q, largest_near(seen, NEAR, NEAR)), sizes
+        rare = largest_near(seen, 0, ABOVE) * (RARE_SEQUENTIAL / SEQUENTIAL)
+        return torch.maximum(q, torch.maximum(self.long.quantiles()[0], rare)), sizes
 
     def one_octave(self, q, sizes):
         """The largest error of the elements that are no larger, or of the smallest FULL of them: a sum that cancels does not
