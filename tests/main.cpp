@@ -2,14 +2,16 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
-
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/lua_cases.h"
+#include "tests/second_try.h"
 #include "tests/selection.h"
 
 namespace {
@@ -17,8 +19,21 @@ namespace {
 int passed = 0;
 int failed = 0;
 int skipped = 0;
-std::vector<std::string> failures;  // one line for each failed test, printed last
-bool named = false;                 // whether the command line chooses tests
+std::vector<khost::tests::Failure> failures;
+bool named = false;  // whether the command line chooses tests
+
+// What INFO and CAPTURE say at an assertion that failed, on one line and no longer than a log bears.
+std::string captured() {
+  constexpr size_t kMost = 1500;
+  std::string text;
+  const auto* const* contexts = doctest::IReporter::get_active_contexts();
+  for (int i = 0; i < doctest::IReporter::get_num_active_contexts(); i++) {
+    std::ostringstream line;
+    contexts[i]->stringify(&line);
+    text += "; " + line.str();
+  }
+  return text.size() > kMost ? text.substr(0, kMost) + "…" : text;
+}
 
 // Counts cases; the names of the skipped ones are printed, with the reason their own MESSAGE gives.
 struct Counter : doctest::IReporter {
@@ -39,7 +54,7 @@ struct Counter : doctest::IReporter {
       passed++;
     } else {
       failed++;
-      failures.push_back(name_ + (first_.empty() ? "" : ": " + first_));
+      failures.push_back({name_, first_});
     }
   }
   void test_case_exception(const doctest::TestCaseException& thrown) override {
@@ -50,7 +65,7 @@ struct Counter : doctest::IReporter {
   void log_assert(const doctest::AssertData& data) override {
     if (data.m_failed) {
       keep_first(std::string(data.m_file) + ":" + std::to_string(data.m_line) + ": " + data.m_expr +
-                 (data.m_decomp.size() > 0 ? std::string(" (") + data.m_decomp.c_str() + ")" : ""));
+                 (data.m_decomp.size() > 0 ? std::string(" (") + data.m_decomp.c_str() + ")" : "") + captured());
     }
   }
   void log_message(const doctest::MessageData& data) override {
@@ -83,29 +98,49 @@ DOCTEST_REGISTER_LISTENER("counter", 1, Counter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  using khost::tests::Failure;
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a run that is killed has said what it saw
   doctest::Context context(argc, argv);
   context.setOption("no-intro", true);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> words;  // of khost's own; doctest's options begin with a dash
-  for (int i = 1; i < argc; i++) {
-    if (argv[i][0] != '-') {
-      words.emplace_back(argv[i]);
+  std::string again;               // the file of a second try
+  for (const std::string& argument : arguments) {
+    if (argument.starts_with(khost::tests::kAgain)) {
+      again = argument.substr(std::strlen(khost::tests::kAgain));
+    } else if (!argument.starts_with("-")) {
+      words.push_back(argument);
     }
-    named = named || std::strncmp(argv[i], "-tc", 3) == 0 || std::strncmp(argv[i], "--test-case", 11) == 0;
+    named = named || argument.starts_with("-tc") || argument.starts_with("--test-case");
   }
   khost::tests::register_lua_cases();
   khost::tests::keep_chosen(words);
+  if (!again.empty()) {
+    khost::tests::keep_named(again);
+  }
   const int result = context.run();
   if (context.shouldExit()) {
+    return result;
+  }
+  if (!again.empty()) {
+    khost::tests::write_failed(again, failures);
     return result;
   }
   if (passed + failed + skipped == 0) {
     std::fprintf(stderr, "no test is chosen by these words and names\n");
     return 1;
   }
-  for (const std::string& failure : failures) {
-    std::printf("failed: %s\n", failure.c_str());
+  const bool tried = !failures.empty() && failures.size() <= khost::tests::kMostTriedAgain;
+  if (tried) {
+    std::printf("%zu failed, tried once more\n", failures.size());
   }
-  std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-  return result;
+  const std::vector<Failure> left = tried ? khost::tests::tried_again(failures, arguments) : failures;
+  for (const Failure& failure : failures) {
+    const bool still = std::any_of(left.begin(), left.end(), [&](const Failure& f) { return f.test == failure.test; });
+    std::printf("%s: %s%s%s\n", still ? "failed" : "flaky, passed when tried again", failure.test.c_str(),
+                failure.what.empty() ? "" : ": ", failure.what.c_str());
+  }
+  const int flaky = static_cast<int>(failures.size() - left.size());
+  std::printf("%d passed, %d failed, %d skipped\n", passed + flaky, failed - flaky, skipped);
+  return left.empty() && flaky > 0 ? 0 : result;
 }

@@ -1,7 +1,5 @@
 #include "tests/selection.h"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -55,13 +53,18 @@ void keep_chosen(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     (word.find('/') == std::string::npos ? labels : places).push_back(word);
   }
-  std::erase_if(doctest::detail::getRegisteredTests(), [&](const doctest::detail::TestCase& test) {
+  keep_tests([&](const doctest::detail::TestCase& test) {
     const std::string file = test.m_file.c_str();
     const auto is_place = [&](const std::string& place) { return stands_in(file, place); };
     const auto is_label = [&](const std::string& label) { return has_label(file, label); };
-    return !((places.empty() || std::any_of(places.begin(), places.end(), is_place)) &&
-             (labels.empty() || std::any_of(labels.begin(), labels.end(), is_label)));
+    return (places.empty() || std::any_of(places.begin(), places.end(), is_place)) &&
+           (labels.empty() || std::any_of(labels.begin(), labels.end(), is_label));
   });
+}
+
+void keep_tests(const std::function<bool(const doctest::detail::TestCase&)>& kept) {
+  std::erase_if(doctest::detail::getRegisteredTests(),
+                [&](const doctest::detail::TestCase& test) { return !kept(test); });
 }
 
 }  // namespace khost::tests

@@ -1,6 +1,9 @@
 // Which tests a command line chooses: folders or files, and labels.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,5 +19,8 @@ bool stands_in(const std::string& file, const std::string& place);
 // Leaves only the registered tests that one of the words chooses: a word with a slash is a place, another one a label.
 // Where both are given a test must have one of each. Without words all stay. Call before the context runs.
 void keep_chosen(const std::vector<std::string>& words);
+
+// Leaves only the registered tests of which this says yes.
+void keep_tests(const std::function<bool(const doctest::detail::TestCase&)>& kept);
 
 }  // namespace khost::tests
