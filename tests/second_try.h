@@ -1,5 +1,5 @@
-// Tests that failed are tried once more, in a fresh process: what then passes depends on chance or on how busy the machine
-// is. It counts as passed and is told as flaky, by name and with what it failed of, so that it gets mended.
+// Tests that failed are tried once more, in a fresh process: what then passes depends on chance or on a busy machine.
+// It counts as passed and is told as flaky, by name and with what it failed of, so that it gets mended.
 #pragma once
 
 #include <string>
