@@ -47,10 +47,10 @@ local function good_answers(one)
 end
 
 -- One pass over all parts a step of the table.
-local function train(run, actor, kept, c)
+local function train(run, actor, kept, c, name)
   local losses, step = {}, 0
   local objective = trainer.rft { reduce = c.reduce }
-  local bar = progress.begin("rft", c.epochs)
+  local bar = progress.begin(("%s, fitting"):format(name), c.epochs)
   if c.answers == "good" then
     for index, one in ipairs(kept) do
       kept[index] = good_answers(one)
@@ -63,7 +63,7 @@ local function train(run, actor, kept, c)
     for part in batch:split(c.batch, 1, { seed = run.seed * 100 + epoch }) do
       local metrics = assert(actor:update(part, objective, { lr = c.lr, max_norm = 1 }))
       step, sum, count = step + 1, sum + metrics.loss, count + 1
-      ppo.keep_metrics(run, stage.name, step, { loss = metrics.loss, norm = metrics.norm, lr = metrics.lr })
+      ppo.keep_metrics(run, name, step, { loss = metrics.loss, norm = metrics.norm, lr = metrics.lr })
     end
     losses[epoch] = { epoch = epoch, loss = sum / count }
     bar:add(1, { loss = ("%.3f"):format(sum / count) })
@@ -72,22 +72,32 @@ local function train(run, actor, kept, c)
   return losses, before, assert(batch:evaluate(actor)).nll
 end
 
-function stage.execute(run)
-  run:need("collect")
+--- Fits an actor to those of its episodes that a rubric keeps.
+---@param run table
+---@param actor khost.Trainer
+---@param episodes table[]
+---@param name string   of the stage, for its metrics
+---@return table result   kept, dropped, reasons, tables; nll_before and nll_after where anything was kept
+function stage.fit(run, actor, episodes, name)
   local c = run.config.rft
   local rubric = require("rubrics." .. (c.rubric or "trajectory"))
-  local actor = models.open(run, run:need("single_turn").actor)
-  local episodes = episode.of_stages(run, c.stages)
   local kept, dropped, by_reason = rejection.sort(episodes, rubric.keep)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then
-    local losses, before, after = train(run, actor, kept, c)
+    local losses, before, after = train(run, actor, kept, c, name)
     result.nll_before, result.nll_after = before, after
     table.insert(result.tables, 1, { title = "Rejection fine-tuning",
       columns = { "trajectories", "kept", "nll before", "nll after" }, rows = { { tostring(#episodes), tostring(#kept),
         tables.number(before), tables.number(after) } } })
     table.insert(result.tables, tables.of("Loss", { "epoch", "loss" }, losses))
   end
+  return result
+end
+
+function stage.execute(run)
+  run:need("collect")
+  local actor = models.open(run, run:need("single_turn").actor)
+  local result = stage.fit(run, actor, episode.of_stages(run, run.config.rft.stages), stage.name)
   result.actor = models.keep(run, stage.name, "actor", actor)
   return result
 end

@@ -83,13 +83,9 @@ function Sampler:weights()
   return list
 end
 
---- `count` tasks; none twice before all with a weight were drawn.
----@param count integer
----@param stream lib.Random
----@return table[]
-function Sampler:draw(count, stream)
+-- `count` tasks of those with a weight; none twice before all were drawn.
+local function drawn(tasks, weights, count, stream)
   local out, left, total = {}, {}, 0
-  local weights = self:weights()
   while #out < count do
     if total <= 1e-12 then
       total = 0
@@ -109,13 +105,37 @@ function Sampler:draw(count, stream)
         end
       end
     end
-    out[#out + 1] = self.tasks[chosen]
+    out[#out + 1] = tasks[chosen]
     total, left[chosen] = total - left[chosen], 0
     if total < 1e-9 then
       total = 0
     end
   end
   return out
+end
+
+--- `count` tasks; none twice before all with a weight were drawn.
+---@param count integer
+---@param stream lib.Random
+---@param timed_share? number   of them that are timed, as nearly as whole tasks allow, where there are tasks of both
+---  kinds; as many as the weights make it when absent or 0
+---@return table[]
+function Sampler:draw(count, stream, timed_share)
+  local weights = self:weights()
+  local timed, other, any_timed, any_other = {}, {}, false, false
+  for index, task in ipairs(self.tasks) do
+    timed[index], other[index] = task.timed and weights[index] or 0, task.timed and 0 or weights[index]
+    any_timed, any_other = any_timed or timed[index] > 0, any_other or other[index] > 0
+  end
+  if (timed_share or 0) == 0 or not (any_timed and any_other) then
+    return drawn(self.tasks, weights, count, stream)
+  end
+  local wanted = math.floor(count * timed_share + 0.5)
+  local list = drawn(self.tasks, timed, wanted, stream)
+  for _, task in ipairs(drawn(self.tasks, other, count - wanted, stream)) do
+    list[#list + 1] = task
+  end
+  return list
 end
 
 --- What a resumed run needs.

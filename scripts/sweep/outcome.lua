@@ -12,16 +12,17 @@ local verdicts = require "judge.verdict"
 
 local outcome = {}
 
-outcome.COLUMNS = { "arm", "seeds", "answers", "pass", "reward", "faster than eager", "faster than compile",
-  "x eager", "x compile", "reward, difference to the first (95 %)" }
+outcome.COLUMNS = { "arm", "seeds", "answers", "pass", "reward", "timed tasks: reward", "faster than eager",
+  "faster than compile", "x eager", "x compile", "reward, difference to the first (95 %)", "the same of timed tasks" }
 
 local POLICY = "agentic"  -- the last model of the pipeline
 local LOOP = { [1] = true, [2] = true }  -- the last digit of evaluate's steps: held-out and timed tasks in the loop
+local TIMED = 2
 
 --- What the final model of a run did under the agent loop.
 ---@param folder string
 ---@param seed integer
----@return {task: string, verdict: table, pass?: integer, reward?: number}[]
+---@return {task: string, verdict: table, timed: boolean, pass?: integer, reward?: number}[]
 function outcome.of_run(folder, seed)
   local record = assert(store.open(folder, { read_only = true }))
   local rows = {}
@@ -30,7 +31,8 @@ function outcome.of_run(folder, seed)
       local verdict = record:get("trajectories", id).verdict
       if verdict and verdicts.counts(verdict) then
         rows[#rows + 1] = { task = ("%s, seed %d"):format(row.task, seed), verdict = verdict,
-          pass = verdicts.passed(verdict) and 1 or 0, reward = (milestone.score { verdict = verdict }) }
+          timed = row.step % 10 == TIMED, pass = verdicts.passed(verdict) and 1 or 0,
+          reward = (milestone.score { verdict = verdict }) }
       end
     end
   end
@@ -54,7 +56,21 @@ local function mean(rows, name)
   return metrics.mean(list)
 end
 
-local function timed(rows)
+local function of_timed_tasks(rows)
+  local list = {}
+  for _, row in ipairs(rows) do
+    list[#list + 1] = row.timed and row or nil
+  end
+  return list
+end
+
+-- How much more the second rows earn, task by task.
+local function difference(first, rows, name)
+  local found = paired.difference(column(first, "reward"), column(rows, "reward"), random.stream("sweep " .. name))
+  return found and ("%+.3f [%+.3f, %+.3f]"):format(found.mean, found.low, found.high) or "-"
+end
+
+local function speed_of(rows)
   local list = {}
   for _, row in ipairs(rows) do
     if row.verdict.speed and row.verdict.speed ~= "none" then
@@ -77,15 +93,14 @@ function outcome.rows(names, rows_of, seeds)
   local out, first = {}, rows_of[names[1]]
   for index, name in ipairs(names) do
     local rows = rows_of[name]
-    local difference = index > 1 and
-      paired.difference(column(first, "reward"), column(rows, "reward"), random.stream("sweep " .. name)) or nil
-    local speed = timed(rows)
+    local timed, speed = of_timed_tasks(rows), speed_of(rows)
     local known = speed.tasks > 0
     out[index] = { name, tostring(seeds[name]), tostring(#rows), number(mean(rows, "pass")),
-      number(mean(rows, "reward"), "%+.3f"), number(known and speed.faster.eager),
-      number(known and speed.faster.compile),
+      number(mean(rows, "reward"), "%+.3f"), number(mean(timed, "reward"), "%+.3f"),
+      number(known and speed.faster.eager), number(known and speed.faster.compile),
       number(speed.speedup.eager, "%.2f"), number(speed.speedup.compile, "%.2f"),
-      difference and ("%+.3f [%+.3f, %+.3f]"):format(difference.mean, difference.low, difference.high) or "-" }
+      index > 1 and difference(first, rows, name) or "-",
+      index > 1 and difference(of_timed_tasks(first), timed, name .. " timed") or "-" }
   end
   return out
 end

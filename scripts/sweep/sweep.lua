@@ -151,7 +151,8 @@ local function results(root, list, nodes)
         seeds[cell.arm] = seeds[cell.arm] + 1
         for _, row in ipairs(outcome.of_run(runner.folder(root, node), cell.seed)) do
           table.insert(rows_of[cell.arm], row)
-          records[#records + 1] = { arm = cell.arm, seed = cell.seed, task = row.task, pass = row.pass,
+          records[#records + 1] = { arm = cell.arm, seed = cell.seed, task = row.task, timed = row.timed and 1 or 0,
+            pass = row.pass,
             reward = row.reward, status = row.verdict.status, run = runner.folder(root, node) }
         end
       end
@@ -199,7 +200,7 @@ function sweep.run(list, options, recipe, open)
   local text = tables.text(outcome.COLUMNS, rows)
   assert(fs.write(root .. "/table.txt", text .. "\n"))
   assert(fs.write(root .. "/answers.csv",
-    csv.text({ "arm", "seed", "task", "status", "pass", "reward", "run" }, records)))
+    csv.text({ "arm", "seed", "task", "timed", "status", "pass", "reward", "run" }, records)))
   log.print(("\n%s\n\n%s/table.txt, %s/answers.csv"):format(text, root, root))
   return 0
 end

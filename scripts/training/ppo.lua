@@ -102,6 +102,7 @@ end
 ---@field stage string
 ---@field steps integer
 ---@field tasks integer       a step
+---@field timed_share? number  of these that are timed
 ---@field group integer
 ---@field turns integer
 ---@field answer_tokens integer
@@ -109,6 +110,39 @@ end
 ---@field limit integer
 ---@field actor_lr? number    instead of [ppo]'s
 ---@field reference string     folder of the model that the stage begins with, which ppo.kl holds the actor to
+
+--- The tasks of a step: the same for every run with this seed and stage as long as the curriculum has seen the same.
+---@param run table
+---@param curriculum table
+---@param o PpoStage
+---@param step integer
+---@return table[]
+function ppo.drawn(run, curriculum, o, step)
+  local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
+  return curriculum:draw(o.tasks, stream, o.timed_share)
+end
+
+--- How the episodes of a step are played.
+---@param run table
+---@param policy table
+---@param o PpoStage
+---@param step integer
+---@param replay boolean   from the store alone
+---@return Setting
+function ppo.setting(run, policy, o, step, replay)
+  return episode.of_run(run, { policy = policy, stage = o.stage, step = step, turns = o.turns,
+    answer_tokens = o.answer_tokens, observation_tokens = o.observation_tokens, measure = true, reuse = true,
+    pick = run.config.reward.on, replay = replay })
+end
+
+--- The curriculum of a run.
+---@param run table
+---@param tasks table[]
+---@return table
+function ppo.curriculum(run, tasks)
+  return assert(sampler.named(run.config.ppo.curriculum, tasks,
+    { range = require("rewards." .. run.config.reward.scheme).range }))
+end
 
 --- All steps of a stage, from where a killed run left off.
 ---@async
@@ -120,8 +154,7 @@ end
 ---@return table[] curve   what `describe` said of each step
 function ppo.run(run, models, tasks, o)
   local curve, numbers = {}, update.settings(run.config.ppo)
-  local curriculum = assert(sampler.named(numbers.curriculum, tasks,
-    { range = require("rewards." .. run.config.reward.scheme).range }))
+  local curriculum = ppo.curriculum(run, tasks)
   numbers.actor_lr = o.actor_lr or numbers.actor_lr
   local networks = { actor = models.actor, critic = models.critic,
     reference = update.reference(run, numbers, o.reference) }
@@ -138,11 +171,7 @@ function ppo.run(run, models, tasks, o)
       break
     end
     local hash = run.reward:at_step(o.stage, step)
-    local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
-    local chosen = curriculum:draw(o.tasks, stream)
-    local setting = episode.of_run(run, { policy = models.policy, stage = o.stage, step = step, turns = o.turns,
-      answer_tokens = o.answer_tokens, observation_tokens = o.observation_tokens, measure = true, reuse = true,
-      pick = run.config.reward.on, replay = before ~= nil })
+    local chosen, setting = ppo.drawn(run, curriculum, o, step), ppo.setting(run, models.policy, o, step, before ~= nil)
     local begin = sched.now()
     local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
     local played = sched.now()

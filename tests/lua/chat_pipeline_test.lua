@@ -182,6 +182,35 @@ function spec.a_run_that_ended_within_a_stage_makes_its_updates_again_and_reache
   end)
 end
 
+function spec.the_control_of_ppo_plays_as_many_episodes_and_is_fine_tuned_once_more()
+  in_folder(function(root)
+    local settings = { unpack(TINY) }
+    for _, setting in ipairs { "agentic.method=rft", "agentic.steps=2", "agentic.tasks=3", "agentic.group=2",
+      "agentic.timed_share=0.5", "value.episodes=4" } do
+      settings[#settings + 1] = setting
+    end
+    local folder, _, problem = run_all(root, settings, nil, "agentic")
+    t.is_true(type(problem) ~= "string", problem)
+    local run = assert(store.open(folder, { read_only = true }))
+    local result, played, timed = run:stage("agentic").result, run:list("trajectories", { where = { stage = "agentic" } }), 0
+    local tasks = {}
+    for _, task in ipairs(run:list("tasks")) do
+      tasks[task.id] = task
+    end
+    for _, row in ipairs(played) do
+      timed = timed + (tasks[row.task].timed and 1 or 0)
+    end
+    t.expect({ #played, timed, result.kept + result.dropped }, { 12, 8, 16 })  -- 2 of 3 tasks; the critic's 4 beside them
+    run:close()
+    t.is_true(result.kept > 0 and hash_of(folder, "agentic/actor") ~= hash_of(folder, "rft/actor"))
+    local before = hash_of(folder, "agentic/actor")
+    fs.remove_tree(folder .. "/checkpoints")
+    local _, counts, failure = run_all(root, settings, { "--resume" }, "agentic")
+    t.is_true(type(failure) ~= "string", failure)
+    t.expect({ counts.evaluate, counts.verify, hash_of(folder, "agentic/actor") }, { nil, nil, before })
+  end)
+end
+
 function spec.ppo_ends_early_where_the_stages_behind_it_would_not_fit_into_the_minutes()
   in_folder(function(root)
     local settings = { unpack(TINY) }

@@ -98,6 +98,23 @@ return {
     harness.raises("no task has a weight above 0", none.draw, none, 1, random.stream "none")
   end,
 
+  a_share_of_timed_tasks_is_kept_in_every_draw = function()
+    local mixed = {}
+    for index = 1, 20 do
+      mixed[index] = { id = "t" .. index, timed = index <= 2 }
+    end
+    local s = assert(sampler.named("flat", mixed, { range = { -1, 3 } }))
+    for index, case in ipairs { { 8, 0.5, 4 }, { 8, 1, 8 }, { 3, 0.5, 2 }, { 8, 0.01, 0 } } do
+      local timed = 0
+      for _, task in ipairs(s:draw(case[1], random.stream("timed " .. index), case[2])) do
+        timed = timed + (task.timed and 1 or 0)
+      end
+      harness.expect(timed, case[3])
+    end
+    -- Where all are of one kind the share says nothing.
+    local plain = assert(sampler.named("flat", { { id = "a" }, { id = "b" } }, { range = { -1, 3 } }))
+    harness.expect(#plain:draw(2, random.stream "plain", 0.5), 2)
+  end,
   tasks_without_spread_are_drawn_less = function()
     local s = assert(sampler.named("flat", { { id = "a" }, { id = "b" } }, RANGE))
     s:record_group("a", { 1, 1 })

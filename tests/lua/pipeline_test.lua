@@ -19,7 +19,7 @@ local function fresh_store(name)
 end
 
 function spec.every_preset_loads_and_can_be_planned()
-  for _, name in ipairs { "smoke", "mini", "h200", "h200-trial", "paper", "h200-tools", "smoke-tools" } do
+  for _, name in ipairs { "smoke", "mini", "h200", "h200-trial", "paper", "h200-tools", "smoke-tools", "proof" } do
     local text = plan.text(config.plain(assert(config.load { preset = name })))
     t.is_true(text:find("agentic", 1, true) and text:find("disk: about", 1, true), text)
   end

@@ -160,14 +160,15 @@ end
 
 function spec.every_arm_is_scored_by_the_milestones_and_compared_task_by_task()
   local function row(task, faster)
-    return { task = task, pass = 1, reward = faster and 3 or 1, verdict = { status = "ok", speed = "measured",
+    return { task = task, pass = 1, timed = task == "b", reward = faster and 3 or 1, verdict = { status = "ok", speed = "measured",
       faster = { eager = faster, compile = faster }, speedup = { eager = faster and 2 or 1, compile = faster and 2 or 1 } } }
   end
   local rows = outcome.rows({ "full", "none" }, { full = { row("a", true), row("b", true) },
     none = { row("a", false), row("b", true) } }, { full = 1, none = 1 })
-  t.expect({ rows[1][4], rows[1][5], rows[1][10] }, { "1.000", "+3.000", "-" })
-  t.expect({ rows[2][5], rows[2][7] }, { "+2.000", "0.500" })
-  t.is_true(rows[2][10]:find("-1.000 [-2.000, +0.000]", 1, true), rows[2][10])
+  t.expect({ rows[1][4], rows[1][5], rows[1][11], rows[1][12] }, { "1.000", "+3.000", "-", "-" })
+  t.expect({ rows[2][5], rows[2][6], rows[2][8] }, { "+2.000", "+3.000", "0.500" })
+  t.is_true(rows[2][11]:find("-1.000 [-2.000, +0.000]", 1, true), rows[2][11])
+  t.expect(rows[2][12], "+0.000 [+0.000, +0.000]")
 end
 
 return spec
