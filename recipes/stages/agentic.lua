@@ -1,8 +1,8 @@
 -- Agentic PPO: several turns in a workspace, the final state judged once; actor from rejection fine-tuning, critic from
 -- value pretraining.
 --
--- With agentic.method = "rft" the stage is the control that PPO has to beat: the fine-tuned actor plays as many groups of
--- as many tasks, and is fine-tuned once more on what is good of them.
+-- With agentic.method = "rft" the stage is the control that PPO has to beat: the fine-tuned actor plays as many groups
+-- of as many tasks, and is fine-tuned once more on what is good of them.
 
 local episode = require "agent.episode"
 local models = require "training.models"
