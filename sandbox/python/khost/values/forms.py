@@ -14,6 +14,11 @@ class TextbookForms:
     """Operators by other forms, for a dispatch mode: `exponential` is the mode's own exp. Each returns the dtype of its
     input."""
 
+    @classmethod
+    def named(cls):
+        """Names of the operators that have another form here."""
+        return {name[len("op_"):] for name in vars(TextbookForms) if name.startswith("op_")}
+
     def op_elu(self, func, args, kwargs):
         x, alpha, scale, input_scale = with_defaults(args, (1.0, 1.0, 1.0))
         y = torch.where(x > 0, x.float(), alpha * (self.exponential(x.float() * input_scale) - 1))

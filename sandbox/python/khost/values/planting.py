@@ -160,9 +160,10 @@ def shrink_slices(tensor, generator):
                 SMALL.get(tensor.dtype, 2.0 ** -12))
 
 
-def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1):
+def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1, share=OUTLIERS):
     """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in the last places of axes; `last`: in
-    the last place of all. The places come from a generator of their own: a task may have seeded torch's."""
+    the last place of all; `share`: of its elements. The places come from a generator of their own: a task may have seeded
+    torch's."""
     if not tensor.is_floating_point():
         return "not of floats"
     reach = reach or Reach()
@@ -170,7 +171,7 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1):
     if why:
         return why
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
-    count = max(1, int(OUTLIERS * flat.numel()))
+    count = max(1, int(share * flat.numel()))
     where = torch.randint(flat.numel(), (count,), generator=generator)
     sign = (torch.randint(0, 2, (count,), generator=generator) * 2 - 1).double()
     ends = at_the_ends(tensor, generator, up, last)[:count]  # where a kernel that forgets the rest of an axis does not look
@@ -194,16 +195,16 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1):
     return ""
 
 
-def plant(values, seed, bold=False, reach=None):
+def plant(values, seed, bold=False, reach=None, share=OUTLIERS):
     """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `seed`: of the places; an even one
     makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other. `bold`:
     also in tensors of one sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing
-    else can be planted."""
+    else can be planted. `share`: of the elements of each tensor, in sets that judge nothing."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, planted = [], False
     up = 1
     for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator, bold, up, reach, up if seed % 2 else -up)
+        why = add_outliers(tensor, generator, bold, up, reach, up if seed % 2 else -up, share)
         planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
         reasons.append(f"input {place}: {why}")
     return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
