@@ -1,35 +1,41 @@
-// One evaluation from files to verdict; single use, one thread. The steps: open the task, build, plan, verify on sets,
-// time. The same steps answer an agent's questions (verify, profile), on sets that are made for that and judge nothing.
+// The CPU target of an evaluation (evaluation/evaluation.h).
 //
 // evaluation.cpp: the steps before any candidate lives. evaluation_verify.cpp: calls and what they returned.
 // evaluation_mixed.cpp: what the answer is worth without the candidate's own kernels. evaluation_unseen.cpp: sets that
-// nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks, baselines, the decision. evaluation/:
-// rules that both targets share. feedback.cpp: the figures of an agent's texts.
+// nobody has met, and blocks that are taken again. evaluation_time.cpp: blocks and baselines.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "sandbox/build/build.h"
 #include "sandbox/judge/cpu/subject.h"
-#include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/evaluation.h"
 #include "sandbox/judge/evaluation/repeated.h"
-#include "sandbox/judge/evaluation/report.h"
-#include "sandbox/judge/service/request.h"
 #include "sandbox/judge/service/service.h"
-#include "sandbox/judge/values/compare.h"
-#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge {
 
-class Evaluation {
+class CpuEvaluation : public Evaluation {
  public:
-  Evaluation(Service& service, const Json& request, Purpose purpose)
-      : service_(service), request_(request), purpose_(purpose) {}
-  // A verdict as JSON; for an agent also "kind", "ok" and "text". bad_input for a request without files.
-  Result<Json> run();
+  CpuEvaluation(Service& service, const Json& request, Purpose purpose)
+      : Evaluation(request, purpose), service_(service), threads_(std::max(1, request.value("threads", 1))) {}
 
  private:
+  std::vector<Step> steps() override;
+  bool run_step(const Step& step) override;
+  void ended(bool passed) override;
+  bool verified(std::size_t set) override;
+  std::uint64_t seed_of(std::size_t set) const override { return set_at(set).seed; }
+  const Baseline* cached(const std::string& kind) override;
+  std::string unavailable(const std::string& kind) override { return session_->unavailable[kept_as(kind)]; }
+  Result<double> baseline_block(const std::string& kind) override { return baseline_block(kind, Process::resident); }
+  std::optional<double> bracket_block() override;
+  bool goes_on_without(const std::string& kind, const Failure& why) override;
+  bool disturbed() const override { return !steady_; }
+  ProfileFacts profile_facts() const override;
   bool open_task();
   bool build_kernels();
   bool make_plan();
@@ -77,40 +83,23 @@ class Evaluation {
   void calibrate();
   bool calibrate_plan();
   bool decide(const std::vector<double>& samples);
-  bool feed_all(Decision& decision, void (Decision::*with)(const std::string&, double));
-  bool feed(Decision& decision, const std::string& kind, void (Decision::*with)(const std::string&, double));
   bool below_floor(double seconds);
-  std::vector<std::string> opponents() const;
-
-  // feedback.cpp
-  Json answer();
-  ProfileFacts profile_facts() const;
 
   Service& service_;
-  const Json& request_;
-  const Purpose purpose_;
-  Verdict verdict_;
+  const int threads_;
   Zygote* zygote_ = nullptr;
-  std::shared_ptr<Session> session_;
-  std::shared_ptr<const Batch> batch_;
   std::vector<std::shared_ptr<const Batch>> unseen_batches_;
   std::vector<const Set*> unseen_;  // of these, in the order in which they are met
   std::size_t unseen_met_ = 0;
   bool wants_unseen_ = false;  // in the next block
   bool remembered_ = false;    // the last block was faster on sets that may be known
   bool doubtful_ = false;      // it seemed so, and a window on a new set was disturbed
-  std::map<std::string, std::string> files_;
-  sandbox::Built built_;
-  sandbox::Plan plan_;
   Region own_;                    // by `mixed`: what the launches wrote in the first verified call
   std::size_t recorded_set_ = 0;  // that call's
-  Tolerances tolerances_;
-  std::vector<Mismatch> mismatches_;  // of the first wrong set
-  Repeated repeated_;                 // what shares excused in all sets so far
+  Repeated repeated_;             // what shares excused in all sets so far
   std::unique_ptr<Subject> subject_;
   Lease* lease_ = nullptr;  // while timing
   Baseline self_;           // the candidate against itself: its own processes as a baseline
-  int threads_ = 1;
   std::map<std::string, Baseline> disturbed_;  // baselines that are not kept
   std::size_t dropped_ = 0;                    // the candidate's windows that were disturbed
   bool steady_candidate_ = true;

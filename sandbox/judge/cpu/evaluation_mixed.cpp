@@ -22,7 +22,7 @@ constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 // A process of the candidate's. What its launches write is kept for the audit where it is verified. Only that process
 // is lent the region: whatever one process leaves there, the next one would find.
-Result<std::unique_ptr<Subject>> Evaluation::start(Stage stage) {
+Result<std::unique_ptr<Subject>> CpuEvaluation::start(Stage stage) {
   if (!plan_.uses_torch()) {
     return Subject::start(session_.get(), plan_, built_.path, threads_, service_.limits_);
   }
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Subject>> Evaluation::start(Stage stage) {
   return subject;
 }
 
-Window Evaluation::audited(Subject& subject, Stand stand, std::size_t set) {
+Window CpuEvaluation::audited(Subject& subject, Stand stand, std::size_t set) {
   own_.data()[0] = static_cast<std::byte>(stand);
   subject.write(*session_, set_at(set));
   const std::shared_lock turn(service_.running_);
@@ -51,7 +51,7 @@ Window Evaluation::audited(Subject& subject, Stand stand, std::size_t set) {
 }
 
 // A set whose right answer is not that of another one; kNone where all answers are alike.
-std::size_t Evaluation::another_answer(std::size_t set) const {
+std::size_t CpuEvaluation::another_answer(std::size_t set) const {
   const Layouts& layouts = session_->layouts();
   for (const std::size_t i : batch_->drawn()) {
     if (i != set && compare(layouts.outputs, session_->expected_of(set_at(set)), layouts.outputs,
@@ -62,7 +62,7 @@ std::size_t Evaluation::another_answer(std::size_t set) const {
   return kNone;
 }
 
-bool Evaluation::counts_hold(Subject& subject, int reference) {
+bool CpuEvaluation::counts_hold(Subject& subject, int reference) {
   Result<Json> counts = subject.audit_counts(kSetUpTimeout_s);
   if (!counts) {
     verdict_.fail(Stage::verify, blame_host(counts.failure()));
@@ -81,7 +81,7 @@ bool Evaluation::counts_hold(Subject& subject, int reference) {
 }
 
 // Why a call is not right; empty where it is.
-std::string Evaluation::not_replayed(const Subject& subject, const Window& window, std::size_t set) const {
+std::string CpuEvaluation::not_replayed(const Subject& subject, const Window& window, std::size_t set) const {
   if (window.end != Window::End::done || window.status != 0) {
     return blame_window(window).text;
   }
@@ -91,7 +91,7 @@ std::string Evaluation::not_replayed(const Subject& subject, const Window& windo
   return wrong ? text_of(*wrong, layouts.inputs, layouts.state) : std::string();
 }
 
-bool Evaluation::own_work_matters(Subject& subject) {
+bool CpuEvaluation::own_work_matters(Subject& subject) {
   const std::size_t recorded = recorded_set_;
   if (std::string why = not_replayed(subject, audited(subject, Stand::replay, recorded), recorded); !why.empty()) {
     verdict_.fail(Outcome::violation, Stage::verify, Reason::no_own_work,
@@ -120,7 +120,7 @@ bool Evaluation::own_work_matters(Subject& subject) {
 
 // The part of a call that the operators alone do not take, by the judge's clock: the quickest of some calls of both
 // processes, one after the other. Of no weight: other programs may run beside.
-void Evaluation::tell_share(Subject& operators) {
+void CpuEvaluation::tell_share(Subject& operators) {
   constexpr double kEnd = std::numeric_limits<double>::infinity();
   double alone_s = kEnd, whole_s = kEnd;
   const auto begin = std::chrono::steady_clock::now();
@@ -139,7 +139,7 @@ void Evaluation::tell_share(Subject& operators) {
 }
 
 // After verify(), while its process still stands.
-bool Evaluation::audit() {
+bool CpuEvaluation::audit() {
   if (verdict_.rules != "mixed") {
     return true;
   }

@@ -31,8 +31,8 @@ double quantile(std::vector<double> values, double share) {
 }  // namespace
 
 // The time of one block: what it is given to stop and to lock, it gives back in reverse order.
-struct Evaluation::Exclusive {
-  explicit Exclusive(Evaluation& evaluation, pid_t subject)
+struct CpuEvaluation::Exclusive {
+  explicit Exclusive(CpuEvaluation& evaluation, pid_t subject)
       : owner(evaluation),
         guard(evaluation.lease_->acquire(Lease::Mode::exclusive)),
         running(evaluation.service_.running_),
@@ -45,7 +45,7 @@ struct Evaluation::Exclusive {
     owner.verdict_.evidence["exclusive_s"] = owner.exclusive_s_;
   }
 
-  Evaluation& owner;
+  CpuEvaluation& owner;
   Lease::Guard guard;
   std::unique_lock<std::shared_mutex> running;
   sandbox::Quiet quiet;
@@ -55,7 +55,7 @@ struct Evaluation::Exclusive {
 
 // One call for each timed set; an agent's profile goes round its few drawn sets. The time is that of drawn sets. What
 // was wrong is looked into when the machine is everybody's again: that may take the reference.
-bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
+bool CpuEvaluation::candidate_block(Subject& subject, std::vector<double>& samples) {
   const bool verdict = purpose_ == Purpose::verdict;
   std::vector<std::size_t> order = verdict ? timed_order(*batch_, 0, 0) : around(batch_->drawn(), 0, kVisibleCalls);
   if (verdict && wants_unseen_ && !add_unseen(order, kUnseenTimed)) {
@@ -103,7 +103,7 @@ bool Evaluation::candidate_block(Subject& subject, std::vector<double>& samples)
 }
 
 // A resident process has met the task before; a fresh one starts, compiles and warms up while others may work.
-Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process process) {
+Result<BaselineSubject*> CpuEvaluation::baseline(const std::string& kind, Process process) {
   std::unique_ptr<BaselineSubject>& kept = session_->residents[kept_as(kind)];
   if (process == Process::fresh || !kept) {
     kept.reset();
@@ -127,7 +127,7 @@ Result<BaselineSubject*> Evaluation::baseline(const std::string& kind, Process p
 }
 
 // The time of one, from a block that is steady unless there were too many that were not: steady_ says which.
-Result<double> Evaluation::baseline_block(const std::string& kind, Process process) {
+Result<double> CpuEvaluation::baseline_block(const std::string& kind, Process process) {
   if (kind == "self") {
     std::vector<double> samples;
     return fresh_block(samples) ? Result<double>(median(samples)) : Failure{verdict_.detail(), "self"};
@@ -139,7 +139,7 @@ Result<double> Evaluation::baseline_block(const std::string& kind, Process proce
   return block;
 }
 
-Result<double> Evaluation::baseline_windows(const std::string& kind, Process process) {
+Result<double> CpuEvaluation::baseline_windows(const std::string& kind, Process process) {
   Result<BaselineSubject*> subject = baseline(kind, process);
   if (!subject) {
     return subject.failure();
@@ -167,13 +167,13 @@ Result<double> Evaluation::baseline_windows(const std::string& kind, Process pro
 }
 
 // Whether a baseline needs no more measuring: it is known, or the task has none.
-bool Evaluation::settled(const std::string& kind) const {
+bool CpuEvaluation::settled(const std::string& kind) const {
   return session_->unavailable.count(kept_as(kind)) > 0 || session_->baselines.count(kept_as(kind)) > 0;
 }
 
 // False when it failed for a reason of ours, or when the candidate did as its own baseline. What a task cannot do (it
 // does not compile) is remembered; what was disturbed is not.
-bool Evaluation::measure_baseline(const std::string& kind) {
+bool CpuEvaluation::measure_baseline(const std::string& kind) {
   if (kind != "self" && settled(kind)) {
     return true;
   }
@@ -206,7 +206,7 @@ bool Evaluation::measure_baseline(const std::string& kind) {
 // What a window costs by itself, with subjects of ours that do nothing. The slack is the most that an acknowledgement
 // before its time can gain: the way of an acknowledgement, which is subtracted from everybody, and what a process may
 // use until it is stopped before that is charged. Nothing is known for good where others disturbed it.
-void Evaluation::calibrate() {
+void CpuEvaluation::calibrate() {
   if (service_.cost_.known) {
     return;
   }
@@ -221,7 +221,7 @@ void Evaluation::calibrate() {
 }
 
 // Whether its windows were undisturbed, as a block's that counts. The process is gone before anybody else is timed.
-bool Evaluation::calibrate_plan() {
+bool CpuEvaluation::calibrate_plan() {
   sandbox::Plan nothing;
   nothing.outputs = sandbox::Manifest::parse({{"storages", Json::array()}, {"tree", {{"kind", "none"}}}}).value();
   Result<std::unique_ptr<Subject>> subject = Subject::start(nullptr, nothing, "libm.so.6", 1, service_.limits_);
@@ -249,41 +249,36 @@ bool Evaluation::calibrate_plan() {
   return times.steady();
 }
 
-std::vector<std::string> Evaluation::opponents() const {
-  return *opponents_of(request_);  // the service has refused other words
+const Baseline* CpuEvaluation::cached(const std::string& kind) {
+  if (const auto disturbed = disturbed_.find(kind); disturbed != disturbed_.end()) {
+    return &disturbed->second;
+  }
+  if (kind == "self") {
+    return &self_;
+  }
+  const auto found = session_->baselines.find(kept_as(kind));
+  return found == session_->baselines.end() ? nullptr : &found->second;
+}
+
+std::optional<double> CpuEvaluation::bracket_block() {
+  std::vector<double> samples;
+  return fresh_block(samples) ? std::optional(median(samples)) : std::nullopt;
+}
+
+// The candidate as its own baseline failed, which the verdict says.
+bool CpuEvaluation::goes_on_without(const std::string& kind, const Failure&) {
+  return kind != "self";
 }
 
 // What the candidate's first block says against each baseline, and brackets for those that it does not settle; nothing
 // where a block was disturbed. False only when the candidate failed in one of them, or as its own baseline.
-bool Evaluation::decide(const std::vector<double>& samples) {
-  Decision decision({}, verdict_.slack_s);
-  decision.first_block(samples, steady_candidate_);
-  for (const std::string& kind : opponents()) {
-    const auto found = session_->baselines.find(kept_as(kind));
-    if (const auto disturbed = disturbed_.find(kind); disturbed != disturbed_.end()) {
-      decision.baseline(kind, disturbed->second);
-    } else if (kind == "self") {
-      decision.baseline(kind, self_);
-    } else if (found == session_->baselines.end()) {
-      decision.unavailable(kind, session_->unavailable[kept_as(kind)]);
-    } else {
-      decision.baseline(kind, found->second);
-    }
-  }
-  decision.write_times(verdict_);
+bool CpuEvaluation::decide(const std::vector<double>& samples) {
+  Decision decision = read_cached({}, samples, steady_candidate_);
   if (purpose_ == Purpose::profile) {
     return true;
   }
   steady_ = steady_candidate_ && disturbed_.empty() && service_.cost_.known;
-  bool passed = feed_all(decision, &Decision::before);
-  while (passed && steady_ && !decision.open().empty()) {
-    std::vector<double> block;
-    passed = fresh_block(block);
-    if (passed && steady_) {
-      decision.candidate_block(median(block));
-      passed = feed_all(decision, &Decision::after);
-    }
-  }
+  const bool passed = brackets(decision);
   if (!steady_) {
     verdict_.unresolved(SpeedReason::disturbed);
   }
@@ -291,32 +286,9 @@ bool Evaluation::decide(const std::vector<double>& samples) {
   return passed;
 }
 
-// A block of each baseline that is open, until one was not steady.
-bool Evaluation::feed_all(Decision& decision, void (Decision::*with)(const std::string&, double)) {
-  for (const std::string& kind : decision.open()) {
-    if (steady_ && !feed(decision, kind, with)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A block of a baseline for the decision. False when the candidate failed as its own baseline, which the verdict says.
-bool Evaluation::feed(Decision& decision, const std::string& kind, void (Decision::*with)(const std::string&, double)) {
-  const Result<double> block = baseline_block(kind, Process::resident);
-  if (block) {
-    (decision.*with)(kind, *block);
-  } else if (kind == "self") {
-    return false;
-  } else {
-    decision.lost(kind, block.failure().message);
-  }
-  return true;
-}
-
 // Whether the time is less than reading what must be read takes. First by all bytes, which costs nothing to know; only
 // when that looks impossible the reference is asked which tensors matter.
-bool Evaluation::below_floor(double seconds) {
+bool CpuEvaluation::below_floor(double seconds) {
   const Layouts& layouts = session_->layouts();
   const double all = static_cast<double>(layouts.inputs.region_bytes + layouts.state.region_bytes);
   const double rate =
@@ -335,7 +307,7 @@ bool Evaluation::below_floor(double seconds) {
   return (seconds + verdict_.slack_s) * rate < bytes;
 }
 
-bool Evaluation::time() {
+bool CpuEvaluation::time() {
   const std::scoped_lock turn(service_.timing_);
   Result<Lease> lease = Lease::open(service_.lease_path_);
   if (!lease) {

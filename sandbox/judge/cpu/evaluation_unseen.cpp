@@ -9,18 +9,18 @@
 namespace khost::judge {
 
 // Of the batch, or behind them one of those that nobody has met.
-const Set& Evaluation::set_at(std::size_t place) const {
+const Set& CpuEvaluation::set_at(std::size_t place) const {
   const std::size_t known = batch_->sets.size();
   return place < known ? batch_->sets[place] : *unseen_[place - known];
 }
 
-bool Evaluation::is_unseen(std::size_t place) const {
+bool CpuEvaluation::is_unseen(std::size_t place) const {
   return place >= batch_->sets.size();
 }
 
 // Puts so many unseen sets at secret places among the others. False when they cannot be made; where there is no memory
 // for them the order stays as it is.
-bool Evaluation::add_unseen(std::vector<std::size_t>& order, std::size_t count) {
+bool CpuEvaluation::add_unseen(std::vector<std::size_t>& order, std::size_t count) {
   if (unseen_.size() - unseen_met_ < count) {
     Result<std::shared_ptr<const Batch>> made = session_->unseen(*zygote_, kUnseenVerified + kUnseenTimed);
     if (!made) {
@@ -45,7 +45,7 @@ bool Evaluation::add_unseen(std::vector<std::size_t>& order, std::size_t count) 
 
 // Whether the block shows that seen sets are answered faster than unseen ones. A block that is not steady says nothing,
 // and one of which the candidate may have disturbed what would tell is none.
-void Evaluation::compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed) {
+void CpuEvaluation::compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed) {
   remembered_ = doubtful_ = false;
   if (unseen.empty()) {
     return;
@@ -59,7 +59,7 @@ void Evaluation::compare_unseen(const std::vector<double>& seen, const std::vect
 
 // Blocks, each in a process of its own, until one is steady or there were enough. What looks as if answers were
 // remembered is looked at again, with other sets that nobody has met; seen so often in a row it is no accident.
-bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples) {
+bool CpuEvaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<double>& samples) {
   const int most = purpose_ == Purpose::verdict ? kMostRepeats : 0;
   int suspicions = 0;
   for (int repeat = 0;; repeat++) {
@@ -83,7 +83,7 @@ bool Evaluation::steady_block(std::unique_ptr<Subject> subject, std::vector<doub
   }
 }
 
-bool Evaluation::fresh_block(std::vector<double>& samples) {
+bool CpuEvaluation::fresh_block(std::vector<double>& samples) {
   return steady_block(fresh(Stage::time), samples);
 }
 

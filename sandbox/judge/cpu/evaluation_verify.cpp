@@ -1,42 +1,29 @@
 // Calls on sets, and what is wrong with what they returned.
 #include <numeric>
 
-#include "host/base/sha256.h"
 #include "sandbox/judge/cpu/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge {
-bool Evaluation::take_batch() {
+bool CpuEvaluation::take_batch() {
   const bool secret = purpose_ == Purpose::verdict;
-  const std::string artefact = sha256_hex(built_.hash + plan_.to_json().dump());
   Result<std::shared_ptr<const Batch>> batch =
-      secret ? session_->batch_for(*zygote_, artefact) : session_->visible(*zygote_);
+      secret ? session_->batch_for(*zygote_, artefact()) : session_->visible(*zygote_);
   if (!batch) {
-    verdict_.fail(Stage::verify, blame_host(batch.failure()));
-    return false;
+    return void_for(Stage::verify, batch.failure());
   }
   batch_ = *batch;
   wants_unseen_ = secret && session_->met_before(*batch_);
-  const std::string name = request_.value("tolerance", "calibrated");
-  Result<Tolerances> tolerance = tolerances(name, *session_->calibration(), session_->layouts().outputs.tensors.size());
-  if (!tolerance) {
-    verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
-    return false;
-  }
-  tolerances_ = *tolerance;
   std::vector<std::int64_t> elements;
   for (const sandbox::TensorLeaf& output : session_->layouts().outputs.tensors) {
     elements.push_back(output.count());
   }
   repeated_ = Repeated(std::move(elements));
-  if (!secret) {
-    verdict_.evidence["sets"] = "visible";
-  }
-  return true;
+  return take_tolerances();
 }
 
-std::unique_ptr<Subject> Evaluation::fresh(Stage stage) {
+std::unique_ptr<Subject> CpuEvaluation::fresh(Stage stage) {
   const std::shared_lock turn(service_.running_);
   Result<std::unique_ptr<Subject>> subject = start(stage);
   if (!subject) {
@@ -52,25 +39,24 @@ std::unique_ptr<Subject> Evaluation::fresh(Stage stage) {
 }
 
 // Whether the outputs are what the reference returned for a set.
-bool Evaluation::matches(const Subject& subject, const Set& set) const {
+bool CpuEvaluation::matches(const Subject& subject, const Set& set) const {
   return !compare(plan_.outputs, subject.outputs(), session_->layouts().outputs, session_->expected_of(set),
                   tolerances_.of(set));
 }
 
-bool Evaluation::right(const Subject& subject, const Window& window, std::size_t set) const {
+bool CpuEvaluation::right(const Subject& subject, const Window& window, std::size_t set) const {
   return window.end == Window::End::done && window.status == 0 && matches(subject, set_at(set));
 }
 
-bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
+bool CpuEvaluation::check(Subject& subject, const Window& window, std::size_t set, Stage stage) {
   if (window.end != Window::End::done || window.status != 0) {
     verdict_.fail(stage, blame_window(window));
     return false;
   }
-  const Layouts& layouts = session_->layouts();
   Excused excused;
-  auto wrong = compare_all(plan_.outputs, subject.outputs(), layouts.outputs, session_->expected_of(set_at(set)),
-                           tolerances_.of(set_at(set)), &excused);
-  if (wrong.empty()) {
+  auto found = compare_all(plan_.outputs, subject.outputs(), session_->layouts().outputs,
+                           session_->expected_of(set_at(set)), tolerances_.of(set_at(set)), &excused);
+  if (found.empty()) {
     // Where all sets are the same, so are the elements that the reference does not decide.
     const std::optional<Repeated::Found> repeated =
         session_->calibration()->constant ? std::nullopt : repeated_.add(set, excused);
@@ -79,14 +65,11 @@ bool Evaluation::check(Subject& subject, const Window& window, std::size_t set, 
     }
     return !repeated;
   }
-  verdict_.fail(Outcome::wrong, stage, reason_for(subject, set), text_of(wrong.front(), layouts.inputs, layouts.state));
-  mismatches_ = std::move(wrong);
-  verdict_.evidence["wrong_set"] = set;
-  return false;
+  return wrong(stage, set, reason_for(subject, set), std::move(found));
 }
 
 // Why an output is wrong, where that can be told: it answers an earlier question.
-Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
+Reason CpuEvaluation::reason_for(Subject& subject, std::size_t set) {
   for (const Set* const earlier : subject.met()) {
     if (earlier != &set_at(set) && matches(subject, *earlier)) {
       return Reason::stale_output;
@@ -96,7 +79,7 @@ Reason Evaluation::reason_for(Subject& subject, std::size_t set) {
 }
 
 // Whether the output is right for this call's inputs and the weights of the first call or the one before.
-bool Evaluation::stale_weights(Subject& subject, std::size_t set) {
+bool CpuEvaluation::stale_weights(Subject& subject, std::size_t set) {
   const Layouts& layouts = session_->layouts();
   const std::vector<const Set*>& met = subject.met();
   if (met.size() < 2 || layouts.state.region_bytes == 0) {
@@ -123,7 +106,7 @@ bool Evaluation::stale_weights(Subject& subject, std::size_t set) {
   return false;
 }
 
-bool Evaluation::verify() {
+bool CpuEvaluation::verify() {
   if (!take_batch()) {
     return false;
   }
@@ -131,27 +114,23 @@ bool Evaluation::verify() {
   if (!subject_) {
     return false;
   }
-  Json seeds = Json::array();
   std::vector<std::size_t> order(batch_->verified);
   std::iota(order.begin(), order.end(), 0);
   if (wants_unseen_ && !add_unseen(order, kUnseenVerified)) {
     return false;
   }
   recorded_set_ = order.front();
-  for (const std::size_t i : order) {
-    seeds.push_back(set_at(i).seed);
-    subject_->write(*session_, set_at(i));
-    Window window;
-    {
-      const std::shared_lock turn(service_.running_);
-      window = subject_->clock().call(kCallTimeout_s);
-    }
-    if (!check(*subject_, window, i, Stage::verify)) {
-      return false;
-    }
+  return verify_on(order);
+}
+
+bool CpuEvaluation::verified(std::size_t set) {
+  subject_->write(*session_, set_at(set));
+  Window window;
+  {
+    const std::shared_lock turn(service_.running_);
+    window = subject_->clock().call(kCallTimeout_s);
   }
-  verdict_.evidence["seeds"] = seeds;
-  return true;
+  return check(*subject_, window, set, Stage::verify);
 }
 
 }  // namespace khost::judge

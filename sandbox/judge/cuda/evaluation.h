@@ -1,4 +1,4 @@
-// One evaluation on the GPU from files to verdict; single use, one thread.
+// The GPU target of an evaluation (evaluation/evaluation.h).
 //   evaluation.cpp            the table of steps, and which locks each step holds
 //   evaluation_python.cpp     extensions and processes of a candidate in Python
 //   evaluation_mixed.cpp      the rule set `mixed`
@@ -20,14 +20,10 @@
 #include <vector>
 
 #include "host/base/lease.h"
-#include "sandbox/build/build.h"
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
-#include "sandbox/judge/evaluation/decision.h"
+#include "sandbox/judge/evaluation/evaluation.h"
 #include "sandbox/judge/evaluation/limits.h"
-#include "sandbox/judge/evaluation/report.h"
-#include "sandbox/judge/service/request.h"
-#include "sandbox/judge/verdict/verdict.h"
 
 namespace khost::judge::gpu {
 
@@ -36,15 +32,30 @@ struct ProfilerPlace;
 // Whether the failure is the machine's, such as a lack of GPU memory, so that a second try makes sense.
 bool passing(const Failure& why);
 
-class Evaluation {
+class GpuEvaluation : public Evaluation {
  public:
-  Evaluation(Gpu& gpu, const Json& request, Purpose purpose) : gpu_(gpu), request_(request), purpose_(purpose) {}
-  ~Evaluation();
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-  Result<Json> run();
+  GpuEvaluation(Gpu& gpu, const Json& request, Purpose purpose)
+      : Evaluation(request, purpose), gpu_(gpu), guard_(gpu) {}
+  ~GpuEvaluation() override;
+  GpuEvaluation(const GpuEvaluation&) = delete;
+  GpuEvaluation& operator=(const GpuEvaluation&) = delete;
 
  private:
+  std::vector<Step> steps() override;
+  bool run_step(const Step& step) override;
+  void ended(bool passed) override;
+  bool verified(std::size_t set) override;
+  std::uint64_t seed_of(std::size_t set) const override { return batch_->sets[set].seed; }
+  const Baseline* cached(const std::string& kind) override;
+  std::string unavailable(const std::string& kind) override { return session_->unavailable.at(kind); }
+  Result<double> baseline_block(const std::string& kind) override { return resident_block(kind); }
+  std::optional<double> bracket_block() override;
+  bool goes_on_without(const std::string& kind, const Failure& why) override;
+  bool disturbed() const override { return false; }  // idle_block() has taken such a block again
+  ProfileFacts profile_facts() const override;
+  void complete_profile(Json& answer) const override;
+
+  bool begin();
   bool open_device();
   bool open_task();        // without the device lock
   bool open_task_alone();  // a second try, while no other evaluation uses the device
@@ -57,20 +68,12 @@ class Evaluation {
   bool time();
   bool load_absent_baselines();  // baselines that the cached time did not decide; without the device lock
   bool beside();                 // times these baselines again, ignoring cached times
-  bool brackets();
+  bool take_brackets();
   bool profile();
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
-  bool void_for(Stage stage, const Failure& failure);
   bool killed_its_zygote(Stage stage);  // the candidate killed the Python process its own workers are forked from
-  enum class Need { nothing, lease, device, device_alone };  // what a step needs; the lease alone is shared
-  struct Step {
-    const char* name;
-    Stage stage;
-    bool (Evaluation::*run)();
-    Need need;
-    std::function<bool()> wanted;
-  };
+  enum Need : int { kNothing, kLease, kDevice, kDeviceAlone };  // of a step; the lease alone is shared
   // Holds the device lock, and the claim that gives it priority over starts in advance.
   struct DeviceGuard {
     explicit DeviceGuard(Gpu& gpu) : claim(gpu.priority_), lock(gpu.device_lock_, std::defer_lock) {}
@@ -88,8 +91,6 @@ class Evaluation {
     DevicePriority::Claim claim;
     std::unique_lock<std::mutex> lock;
   };
-  bool times_wanted();  // call once the task is open
-  bool run_step(const Step& step, DeviceGuard& guard, Lease& lease);
   // Gets sets that the candidate has not seen, if they can be made without the device lock.
   bool take_sets();
   Result<std::shared_ptr<const Batch>> make_sets(Device& device, bool alone);
@@ -130,7 +131,6 @@ class Evaluation {
   Result<Baselines> load_baselines(const std::vector<std::string>& kinds, std::size_t processes, Beside compiler);
   Status measure_baseline(const std::string& kind, Baselines::mapped_type loaded);
   Status measure_baselines(Baselines loaded);
-  std::vector<std::string> kinds() const;    // the baselines that the candidate is compared with
   std::vector<std::string> missing() const;  // the baselines without a measurement
   bool all_is_known() const;
   Status prepare();
@@ -145,27 +145,17 @@ class Evaluation {
     return result;
   }
   Result<IdleSubject> idle_subject();
-  Json answer() const;  // the verdict; with a text for agents
-  ProfileFacts profile_facts() const;
-  void compare_with_cached();
   void compare_beside(const std::vector<std::string>& asked);
   bool same_clocks() const;  // whether the device's clocks are as they were when the candidate was timed
 
   Gpu& gpu_;
-  const Json& request_;
-  const Purpose purpose_;
-  Verdict verdict_;
+  std::optional<Lease> lease_;
+  DeviceGuard guard_;
   std::shared_ptr<Task> task_;
-  std::shared_ptr<const Batch> batch_;  // shared, since the task may drop it while this evaluation waits
-  std::map<std::string, std::string> files_;
   std::future<Result<sandbox::Built>> building_;
-  sandbox::Built built_;
   bool python_ = false;  // the candidate is a Python module, not a plan of launches
   PythonProgram program_;
   std::unique_ptr<Zygote> own_zygote_;  // forks the candidate's processes when it is in Python
-  sandbox::Plan plan_;
-  std::string artefact_;  // hash of the built kernels and their plan
-  Tolerances tolerances_;
   Device* device_ = nullptr;  // the device this evaluation began with
   std::unique_ptr<Candidate> subject_;
   std::deque<IdleSubject> idle_subjects_;
@@ -183,7 +173,6 @@ class Evaluation {
   std::vector<double> openings_;  // each opening's time beyond that on an idle device
   int busy_openings_ = 0, windows_ = 0;
   bool too_busy_ = false;             // whether too many openings of the last block were busy
-  std::vector<Mismatch> mismatches_;  // the first wrong set's
   Json kernels_;                      // a profile's table, for readers
   std::string kernels_text_;
 };

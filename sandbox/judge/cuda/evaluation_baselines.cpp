@@ -29,15 +29,10 @@ bool passing(const Failure& why) {
   return is_ours(why) || why.code == "limit" || why.code == "device";
 }
 
-// Against eager alone, a verdict says nothing about the compiler and needs none of its seconds.
-std::vector<std::string> Evaluation::kinds() const {
-  return *opponents_of(request_);  // the service has refused other words
-}
-
-std::vector<std::string> Evaluation::missing() const {
+std::vector<std::string> GpuEvaluation::missing() const {
   const Session& session = *task_->session;
   std::vector<std::string> result;
-  for (const std::string& kind : kinds()) {
+  for (const std::string& kind : opponents()) {
     if (session.baselines.count(kind) + session.unavailable.count(kind) == 0) {
       result.push_back(kind);
     }
@@ -46,13 +41,13 @@ std::vector<std::string> Evaluation::missing() const {
 }
 
 // Starts a baseline process, which loads in the background.
-Result<std::unique_ptr<GpuBaseline>> Evaluation::begin_baseline(const std::string& kind, Beside beside) {
+Result<std::unique_ptr<GpuBaseline>> GpuEvaluation::begin_baseline(const std::string& kind, Beside beside) {
   Result<Zygote*> python = gpu_.zygote();
   return python ? GpuBaseline::begin(*device_, **python, *task_->session, *batch_, kind, beside)
                 : Result<std::unique_ptr<GpuBaseline>>(python.failure());
 }
 
-Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::string& kind) {
+Result<std::unique_ptr<GpuBaseline>> GpuEvaluation::start_baseline(const std::string& kind) {
   Result<std::unique_ptr<GpuBaseline>> begun = begin_baseline(kind);
   if (!begun) {
     return begun;
@@ -64,7 +59,7 @@ Result<std::unique_ptr<GpuBaseline>> Evaluation::start_baseline(const std::strin
 
 // The median of a block of calls. `fresh`: the process has made no call yet; it makes more of them, and a longer
 // warm-up.
-Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
+Result<double> GpuEvaluation::timed_block(const std::string& kind, GpuBaseline& subject, bool fresh) {
   task_->residents_used = std::chrono::steady_clock::now();
   std::vector<double> seconds;
   const std::size_t sets = batch_->drawn().size();
@@ -94,7 +89,7 @@ Result<double> Evaluation::timed_block(const std::string& kind, GpuBaseline& sub
   return median(seconds);
 }
 
-GpuBaseline* Evaluation::resident(const std::string& kind) {
+GpuBaseline* GpuEvaluation::resident(const std::string& kind) {
   std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
   if (kept && !kept->alive()) {
     kept.reset();
@@ -103,7 +98,7 @@ GpuBaseline* Evaluation::resident(const std::string& kind) {
 }
 
 // Times a block in the resident process of this kind, or in a new one.
-Result<double> Evaluation::resident_block(const std::string& kind) {
+Result<double> GpuEvaluation::resident_block(const std::string& kind) {
   const bool fresh = resident(kind) == nullptr;
   std::unique_ptr<GpuBaseline>& kept = task_->residents[kind];
   if (fresh) {
@@ -131,14 +126,14 @@ Result<double> Evaluation::resident_block(const std::string& kind) {
 }
 
 // Whether a verdict is given without a baseline that cannot be started now. A few later verdicts try again.
-bool Evaluation::skips_baseline(const std::string& kind, const Failure& why) {
+bool GpuEvaluation::skips_baseline(const std::string& kind, const Failure& why) {
   verdict_.evidence[kind + "_missed"] = why.message;
   return !passing(why) || ++task_->missed[kind] >= kMostMisses;
 }
 
 // Contexts, models and the compiler's output take seconds for which no other evaluation should wait. When this fails,
 // time() tries again with the device locked and reports the error. A large task is left to time().
-bool Evaluation::load_missing_baselines() {
+bool GpuEvaluation::load_missing_baselines() {
   if (!fits_often()) {
     return true;
   }
@@ -154,8 +149,8 @@ bool Evaluation::load_missing_baselines() {
   return true;
 }
 
-// The compiler's choices are in its cache by now. When this fails, brackets() starts the processes itself.
-bool Evaluation::load_absent_baselines() {
+// The compiler's choices are in its cache by now. When this fails, resident_block() starts the processes itself.
+bool GpuEvaluation::load_absent_baselines() {
   if (!fits_often()) {
     absent_.clear();
     return true;
@@ -169,7 +164,7 @@ bool Evaluation::load_absent_baselines() {
 
 // Loads baseline processes in the background. They are timed later under the device lock, unless another evaluation
 // ends them first to free memory.
-Status Evaluation::load_pending(const std::function<Result<Baselines>()>& load) {
+Status GpuEvaluation::load_pending(const std::function<Result<Baselines>()>& load) {
   loading_slot_ = std::unique_lock(gpu_.loading_slots_);
   return gpu_.untimed([&](Device& device) -> Status {
     Result<Baselines> up = &device == device_ ? load() : lost();
@@ -183,7 +178,7 @@ Status Evaluation::load_pending(const std::function<Result<Baselines>()>& load) 
 
 // Loads `processes` of each kind in parallel. `compiler`: what the first process that compiles does. A kind is left out
 // when one of its processes fails.
-Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
+Result<Baselines> GpuEvaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
                                              Beside compiler) {
   Baselines up;
   for (const std::string& kind : kinds) {
@@ -210,7 +205,7 @@ Result<Baselines> Evaluation::load_baselines(const std::vector<std::string>& kin
 
 // Times three processes, loaded ones or new ones in turn. Only one uses the device at a time, since a compiler or a
 // library may choose by measuring. The first process that compiles is not timed; those that load its cache are.
-Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
+Status GpuEvaluation::measure_baseline(const std::string& kind, Baselines::mapped_type loaded) {
   const bool stay = !loaded.empty();
   Baselines::mapped_type over;
   std::vector<double> medians;
@@ -245,7 +240,7 @@ Status Evaluation::measure_baseline(const std::string& kind, Baselines::mapped_t
 
 // Times the missing baselines. Fails when one cannot be started now, since a verdict without any baseline would say
 // that the candidate is faster than nothing.
-Status Evaluation::measure_baselines(Baselines loaded) {
+Status GpuEvaluation::measure_baselines(Baselines loaded) {
   for (const std::string& kind : missing()) {
     Status measured = preparing(kind, [&] { return measure_baseline(kind, std::move(loaded[kind])); });
     if (!measured && passing(measured.failure())) {

@@ -53,7 +53,7 @@ std::string plain_name(std::string signature) {
 }  // namespace
 
 // Before any process of it starts.
-bool Evaluation::limit_operators() {
+bool GpuEvaluation::limit_operators() {
   if (verdict_.rules != "mixed") {
     return true;
   }
@@ -74,7 +74,7 @@ bool Evaluation::limit_operators() {
 }
 
 // A call of the audit; whether its answer is right. A call that fails has no right answer.
-Result<bool> Evaluation::right_without_own_work(Candidate& subject, std::size_t set) {
+Result<bool> GpuEvaluation::right_without_own_work(Candidate& subject, std::size_t set) {
   const Window window = subject.direct(*batch_, set, kCallTimeout_s);
   if (window.end != Window::End::done || window.status != 0) {
     return false;
@@ -84,7 +84,7 @@ Result<bool> Evaluation::right_without_own_work(Candidate& subject, std::size_t 
 }
 
 // Behind the verified calls, whose process has ended; one of its own, in which nothing is timed.
-bool Evaluation::audit() {
+bool GpuEvaluation::audit() {
   subject_.reset();
   ahead_.clear();
   program_.audits = true;
@@ -125,7 +125,7 @@ bool Evaluation::audit() {
 }
 
 // By CUPTI, in a process of its own. Of no weight: what fails here leaves the share out.
-void Evaluation::tell_share() {
+void GpuEvaluation::tell_share() {
   Result<ProfilerPlace> place = find_profiler(gpu_.place_.python);
   Result<profiler::Side> side = place ? profile_own(*place) : Result<profiler::Side>(place.failure());
   if (!side || side->busy_s <= 0) {

@@ -27,7 +27,7 @@ profiler::Counters counters_here() {
 }  // namespace
 
 // Sides of a task are kept with it: a compiled one takes seconds, and they do not change with the candidate.
-void Evaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
+void GpuEvaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
   for (const auto& [name, seconds] : task_->session->baselines) {
     if (name != "eager" && name != "compile") {
       continue;
@@ -43,7 +43,7 @@ void Evaluation::profile_baselines(const ProfilerPlace& place, Zygote& zygote) {
   }
 }
 
-Result<profiler::Side> Evaluation::profile_own(const ProfilerPlace& place) {
+Result<profiler::Side> GpuEvaluation::profile_own(const ProfilerPlace& place) {
   Result<Region> page = Region::make("profile", profiler::kPageBytes, Region::Others::write);
   if (!page) {
     return page.failure();
@@ -53,7 +53,7 @@ Result<profiler::Side> Evaluation::profile_own(const ProfilerPlace& place) {
   return subject ? profile_candidate(*device_, std::move(*subject), *page, *batch_) : subject.failure();
 }
 
-bool Evaluation::profile() {
+bool GpuEvaluation::profile() {
   profiler::Profile profile;
   profile.candidate_s = verdict_.times.at("candidate_s");
   profile.limits = profiler::limits_of(0);

@@ -76,7 +76,7 @@ bool exports_launchers(const std::map<std::string, std::string>& files) {
 }  // namespace
 
 // The request says which, or the workspace does: launchers of the direct ABI make a plan.
-bool Evaluation::choose_subject() {
+bool GpuEvaluation::choose_subject() {
   const std::string wanted = request_.value("subject", "auto");
   if (wanted != "auto" && wanted != "plan" && wanted != "python") {
     verdict_.fail(Outcome::void_, Stage::build, Reason::bad_input, "subject is auto, plan or python");
@@ -95,7 +95,7 @@ bool Evaluation::choose_subject() {
   return true;
 }
 
-bool Evaluation::build_extensions() {
+bool GpuEvaluation::build_extensions() {
   if (task_->session->init().is_null()) {
     verdict_.fail(
         Outcome::bad_task, Stage::build, Reason::init,
@@ -162,7 +162,7 @@ bool Evaluation::build_extensions() {
 }
 
 // Takes a Python process that serves this candidate alone and has imported torch and nothing else.
-bool Evaluation::take_python() {
+bool GpuEvaluation::take_python() {
   Result<std::unique_ptr<Zygote>> python = gpu_.pythons_.take(view_of(*device_));
   if (!python) {
     return void_for(Stage::plan, python.failure());
@@ -171,7 +171,7 @@ bool Evaluation::take_python() {
   return true;
 }
 
-Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* profiling) {
+Result<std::unique_ptr<Candidate>> GpuEvaluation::start_candidate(const Profiling* profiling) {
   if (!python_) {
     const bool ahead = profiling == nullptr && !idle_subjects_.empty();
     Result<IdleSubject> blank = ahead                  ? Result<IdleSubject>(std::move(idle_subjects_.front()))
@@ -191,7 +191,7 @@ Result<std::unique_ptr<Candidate>> Evaluation::start_candidate(const Profiling* 
 }
 
 // What an empty candidate in Python takes, in a process like a candidate's.
-Status Evaluation::calibrate_python() {
+Status GpuEvaluation::calibrate_python() {
   if (!python_ || gpu_.cost_.candidate_s > 0) {
     return ok();
   }

@@ -22,7 +22,7 @@ constexpr int kOneBusyOf = 10;
 
 }  // namespace
 
-bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most) {
+bool GpuEvaluation::candidate_block(Candidate& subject, std::vector<double>& samples, std::size_t most) {
   const double timeout = std::max(kTimedCallLeast_s, kTimedCallFactor * longest_call_s_);
   // A verdict's call has a set of its own; an agent's profile goes round its few drawn sets.
   const std::size_t first = blocks_++ * kBracketCalls;
@@ -66,7 +66,7 @@ bool Evaluation::candidate_block(Candidate& subject, std::vector<double>& sample
 
 // Times a block whose openings find the device idle. Disturbance by others does not repeat: a candidate that is busy
 // too often in two processes is not excused.
-bool Evaluation::idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most) {
+bool GpuEvaluation::idle_block(std::unique_ptr<Candidate> subject, std::vector<double>& samples, std::size_t most) {
   for (const bool first : {true, false}) {
     samples.clear();
     if (!subject || !candidate_block(*subject, samples, most)) {
@@ -82,18 +82,18 @@ bool Evaluation::idle_block(std::unique_ptr<Candidate> subject, std::vector<doub
   return false;
 }
 
-std::unique_ptr<Candidate> Evaluation::fresh_and_warm() {
+std::unique_ptr<Candidate> GpuEvaluation::fresh_and_warm() {
   std::unique_ptr<Candidate> subject = fresh(Stage::time);
   return subject && warm(*subject, Stage::time) ? std::move(subject) : nullptr;
 }
 
 // An idle subject from the pool, or a new one. The caller holds the device lock.
-Result<IdleSubject> Evaluation::idle_subject() {
+Result<IdleSubject> GpuEvaluation::idle_subject() {
   Result<IdleSubject> ready = ready_idle_subject(0);
   return ready ? std::move(ready) : IdleSubject::open(*device_);
 }
 
-Status Evaluation::calibrate() {
+Status GpuEvaluation::calibrate() {
   if (gpu_.cost_.known) {
     return ok();
   }
@@ -113,25 +113,14 @@ Status Evaluation::calibrate() {
   return ok();
 }
 
-// Compares one block of the candidate with the cached times of the baselines.
-void Evaluation::compare_with_cached() {
-  const Session& session = *task_->session;
-  decision_.emplace(Decision::Rules{true}, gpu_.cost_.slack_s);
-  decision_->first_block(samples_, true);
-  for (const std::string& kind : kinds()) {
-    const auto found = session.baselines.find(kind);
-    if (found == session.baselines.end()) {
-      decision_->unavailable(kind, session.unavailable.at(kind));
-    } else {
-      decision_->baseline(kind, found->second);
-    }
-  }
-  decision_->write_times(verdict_);
+const Baseline* GpuEvaluation::cached(const std::string& kind) {
+  const auto found = session_->baselines.find(kind);
+  return found == session_->baselines.end() ? nullptr : &found->second;
 }
 
 // A block of the resident baseline takes a tenth of a second, brackets with their processes take seconds; most
 // candidates that no cached reading settles are about as fast as the baseline.
-void Evaluation::compare_beside(const std::vector<std::string>& asked) {
+void GpuEvaluation::compare_beside(const std::vector<std::string>& asked) {
   for (const std::string& kind : asked) {
     if (decision_->wants_beside(kind) && resident(kind) != nullptr) {
       if (const Result<double> block = resident_block(kind)) {
@@ -141,13 +130,13 @@ void Evaluation::compare_beside(const std::vector<std::string>& asked) {
   }
 }
 
-bool Evaluation::beside() {
+bool GpuEvaluation::beside() {
   for (auto& [kind, loaded] : gpu_.pending_baselines_.take(this)) {
     if (resident(kind) != nullptr || loaded.empty()) {
       continue;  // another evaluation has started one meanwhile
     }
     if (loaded.front()->ready(kBaselineReadyTimeout_s) && timed_block(kind, *loaded.front(), true)) {
-      task_->residents[kind] = std::move(loaded.front());  // otherwise brackets() reports its error
+      task_->residents[kind] = std::move(loaded.front());  // otherwise resident_block() reports its error
     }
   }
   loading_slot_ = {};
@@ -157,7 +146,7 @@ bool Evaluation::beside() {
   return true;
 }
 
-bool Evaluation::same_clocks() const {
+bool GpuEvaluation::same_clocks() const {
   const Json now = device_->state(), then = verdict_.evidence.value("after", Json::object());
   return std::all_of(std::begin(kClocks), std::end(kClocks), [&](const char* clock) {
     const double before = then.value(clock, 0.0), after = now.value(clock, 0.0);
@@ -165,46 +154,25 @@ bool Evaluation::same_clocks() const {
   });
 }
 
-// Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on: a block
-// of the candidate stands in a bracket of each baseline.
-bool Evaluation::brackets() {
-  const auto block_of = [this](const std::string& kind, void (Decision::*feed)(const std::string&, double)) {
-    const Result<double> block = resident_block(kind);
-    if (block) {
-      ((*decision_).*feed)(kind, *block);
-    } else if (skips_baseline(kind, block.failure())) {
-      decision_->lost(kind, block.failure().message);
-    } else {
-      return void_for(Stage::time, block.failure());
-    }
-    return true;
-  };
-  for (const std::string& kind : decision_->open()) {
-    if (!block_of(kind, &Decision::before)) {
-      return false;
-    }
-  }
-  while (!decision_->open().empty()) {
-    std::vector<double> block;
-    if (!idle_block(fresh_and_warm(), block, kBracketCalls)) {
-      return false;
-    }
-    decision_->candidate_block(median(block));
-    for (const std::string& kind : decision_->open()) {
-      if (!block_of(kind, &Decision::after)) {
-        return false;
-      }
-    }
-  }
-  return true;
+bool GpuEvaluation::take_brackets() {
+  return brackets(*decision_);
 }
 
-bool Evaluation::all_is_known() const {
+std::optional<double> GpuEvaluation::bracket_block() {
+  std::vector<double> samples;
+  return idle_block(fresh_and_warm(), samples, kBracketCalls) ? std::optional(median(samples)) : std::nullopt;
+}
+
+bool GpuEvaluation::goes_on_without(const std::string& kind, const Failure& why) {
+  return skips_baseline(kind, why) || void_for(Stage::time, why);
+}
+
+bool GpuEvaluation::all_is_known() const {
   return gpu_.cost_.known && (!python_ || gpu_.cost_.candidate_s > 0) && task_->idle_open_s > 0 && missing().empty();
 }
 
 // Makes the measurements that are made once for a judge and once for a task.
-Status Evaluation::prepare() {
+Status GpuEvaluation::prepare() {
   Baselines loaded = gpu_.pending_baselines_.take(this);  // empty if another evaluation ended them
   const Session& session = *task_->session;
   const Result<double> idle = preparing("opening", [&] { return measure_idle_open(*device_, session, *batch_); });
@@ -237,7 +205,7 @@ Status Evaluation::prepare() {
   return measure_baselines(std::move(loaded));
 }
 
-bool Evaluation::time() {
+bool GpuEvaluation::time() {
   gpu_.tasks_.retire_residents(task_, device_->bytes() / kShareKept);
   const Session& session = *task_->session;
   if (!all_is_known()) {
@@ -271,7 +239,7 @@ bool Evaluation::time() {
     verdict_.evidence["floor_s"] = bytes / gpu_.cost_.bandwidth;
     verdict_.evidence["bandwidth"] = gpu_.cost_.bandwidth;
   }
-  compare_with_cached();
+  decision_ = read_cached({.beside = true}, samples_, true);
   if (purpose_ == Purpose::profile) {
     return true;  // brackets decide a verdict; an agent sees the times
   }

@@ -1,8 +1,8 @@
 // Checked calls: sets, subjects, and what is wrong with the outputs.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
-#include "host/base/sha256.h"
 #include "sandbox/judge/cuda/evaluation.h"
 #include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
@@ -16,7 +16,7 @@ constexpr std::size_t kShareAhead = 64;   // a subject takes less than this part
 
 }  // namespace
 
-bool Evaluation::fits_often() const {
+bool GpuEvaluation::fits_often() const {
   const Layouts& layouts = task_->session->layouts();
   return layouts.inputs.region_bytes + layouts.state.region_bytes + layouts.outputs.region_bytes <=
          device_->bytes() / kShareAhead;
@@ -24,10 +24,9 @@ bool Evaluation::fits_often() const {
 
 // Sets of large tasks are made later, under the device lock, since each evaluation holds its sets until it ends. So are
 // sets that could not be made here, perhaps because a candidate that is being verified holds the memory.
-bool Evaluation::take_sets() {
-  artefact_ = sha256_hex(built_.hash + plan_.to_json().dump());
+bool GpuEvaluation::take_sets() {
   Session& session = *task_->session;
-  batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact_) : session.visible_at_hand();
+  batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact()) : session.visible_at_hand();
   if (!batch_ && session.batch_bytes() <= device_->bytes() / kShareOfSets) {
     Result<std::shared_ptr<const Batch>> made =
         gpu_.untimed([this](Device& device) { return make_sets(device, false); });
@@ -36,19 +35,19 @@ bool Evaluation::take_sets() {
   return true;
 }
 
-Result<std::shared_ptr<const Batch>> Evaluation::make_sets(Device& device, bool alone) {
+Result<std::shared_ptr<const Batch>> GpuEvaluation::make_sets(Device& device, bool alone) {
   Result<Zygote*> python = gpu_.zygote();
   if (!python) {
     return python.failure();
   }
   return gpu_.with_room(device, task_, alone, [&](Oracle) {
-    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact_)
+    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact())
                                         : task_->session->visible(**python);
   });
 }
 
 // An idle subject whose process is alive and has its context on the current device.
-Result<IdleSubject> Evaluation::ready_idle_subject(double most_s) {
+Result<IdleSubject> GpuEvaluation::ready_idle_subject(double most_s) {
   while (true) {
     if (gpu_.current_ != device_) {  // every idle subject to come belongs to the new device
       return lost();
@@ -60,8 +59,8 @@ Result<IdleSubject> Evaluation::ready_idle_subject(double most_s) {
   }
 }
 
-// When none can be had, verify() or brackets() starts one and reports the error.
-bool Evaluation::take_idle_subject() {
+// When none can be had, verify() or take_brackets() starts one and reports the error.
+bool GpuEvaluation::take_idle_subject() {
   if (!python_) {
     if (Result<IdleSubject> blank = ready_idle_subject(kMostWaitForTiming_s)) {
       idle_subjects_.push_back(std::move(*blank));
@@ -70,7 +69,7 @@ bool Evaluation::take_idle_subject() {
   return true;
 }
 
-bool Evaluation::take_idle_subjects() {
+bool GpuEvaluation::take_idle_subjects() {
   for (std::size_t before = 0; idle_subjects_.size() == before && before < kStartedAhead; before++) {
     if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
       gpu_.ahead_--;
@@ -82,31 +81,31 @@ bool Evaluation::take_idle_subjects() {
   return true;
 }
 
-void Evaluation::give_up_ahead() {
+void GpuEvaluation::give_up_ahead() {
   ahead_.clear();
   idle_subjects_.clear();
   gpu_.ahead_ -= std::exchange(counted_, 0);
 }
 
 // Library handles and Python take tenths of a second; everything else takes hundredths.
-bool Evaluation::starts_slowly() const {
+bool GpuEvaluation::starts_slowly() const {
   return python_ || plan_.wants_handles();
 }
 
-bool Evaluation::start_first() {
+bool GpuEvaluation::start_first() {
   start_ahead(1);
   return true;
 }
 
 // Processes of one candidate in Python are not isolated from each other, so none is started while another one lives.
-bool Evaluation::start_others() {
+bool GpuEvaluation::start_others() {
   start_ahead(idle_subjects_.size());
   return true;
 }
 
-// A start can fail here because another candidate holds all of the GPU memory; then verify() or brackets() starts the
+// A start can fail here because another candidate holds all of the GPU memory; then verify() or take_brackets() starts the
 // process and reports the error.
-void Evaluation::start_ahead(std::size_t count) {
+void GpuEvaluation::start_ahead(std::size_t count) {
   if (!fits_often()) {
     return;
   }
@@ -126,7 +125,7 @@ void Evaluation::start_ahead(std::size_t count) {
   ahead_.erase(std::remove(ahead_.begin(), ahead_.end(), nullptr), ahead_.end());
 }
 
-std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
+std::unique_ptr<Candidate> GpuEvaluation::fresh(Stage stage) {
   const bool waiting = !ahead_.empty();
   Result<std::unique_ptr<Candidate>> subject = waiting ? std::move(ahead_.front()) : start_candidate();
   if (waiting) {
@@ -166,7 +165,7 @@ std::unique_ptr<Candidate> Evaluation::fresh(Stage stage) {
   return std::move(*subject);
 }
 
-bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set, Stage stage) {
+bool GpuEvaluation::check(Candidate& subject, const Window& window, std::size_t set, Stage stage) {
   if (window.end != Window::End::done || window.status != 0) {
     verdict_.fail(stage, window.end == Window::End::done ? subject.blame(window) : blame_window(window));
     return false;
@@ -180,11 +179,11 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
                   "the kernel wrote to its inputs or to the model's state");
     return false;
   }
-  Result<std::optional<Mismatch>> wrong = subject.compare(*batch_, set);
-  if (!wrong) {
-    return void_for(stage, wrong.failure());
+  Result<std::optional<Mismatch>> differs = subject.compare(*batch_, set);
+  if (!differs) {
+    return void_for(stage, differs.failure());
   }
-  if (!*wrong) {
+  if (!*differs) {
     return true;
   }
   Reason reason = Reason::mismatch;
@@ -192,14 +191,10 @@ bool Evaluation::check(Candidate& subject, const Window& window, std::size_t set
     Result<std::optional<Mismatch>> stale = subject.compare(*batch_, *earlier);
     reason = stale && !*stale ? Reason::stale_output : reason;
   }
-  mismatches_ = {**wrong};
-  verdict_.evidence["wrong_set"] = set;
-  verdict_.fail(Outcome::wrong, stage, reason,
-                text_of(**wrong, task_->session->layouts().inputs, task_->session->layouts().state));
-  return false;
+  return wrong(stage, set, reason, {std::move(**differs)});
 }
 
-bool Evaluation::verify() {
+bool GpuEvaluation::verify() {
   if (!batch_) {
     Result<std::shared_ptr<const Batch>> made = make_sets(*device_, true);
     if (!made) {
@@ -207,31 +202,15 @@ bool Evaluation::verify() {
     }
     batch_ = *made;
   }
-  const std::string name = request_.value("tolerance", "calibrated");
-  Result<Tolerances> tolerance =
-      tolerances(name, *task_->session->calibration(), task_->session->layouts().outputs.tensors.size());
-  if (!tolerance) {
-    verdict_.fail(Stage::verify, blame_host(tolerance.failure()));
+  if (!take_tolerances()) {
     return false;
   }
-  tolerances_ = *tolerance;
   subject_ = fresh(Stage::verify);
-  if (!subject_) {
+  std::vector<std::size_t> sets(batch_->verified);
+  std::iota(sets.begin(), sets.end(), 0);
+  if (!subject_ || !verify_on(sets)) {
     return false;
   }
-  if (purpose_ != Purpose::verdict) {
-    verdict_.evidence["sets"] = "visible";
-  }
-  Json seeds = Json::array();
-  for (std::size_t i = 0; i < batch_->verified; i++) {
-    seeds.push_back(batch_->sets[i].seed);
-    const Window window = subject_->direct(*batch_, i, kCallTimeout_s);
-    longest_call_s_ = std::max(longest_call_s_, window.seconds);
-    if (!check(*subject_, window, i, Stage::verify)) {
-      return false;
-    }
-  }
-  verdict_.evidence["seeds"] = seeds;
   known_ = all_is_known();
   if (verdict_.rules == "mixed" && python_) {
     return audit();
@@ -242,8 +221,14 @@ bool Evaluation::verify() {
   return true;
 }
 
+bool GpuEvaluation::verified(std::size_t set) {
+  const Window window = subject_->direct(*batch_, set, kCallTimeout_s);
+  longest_call_s_ = std::max(longest_call_s_, window.seconds);
+  return check(*subject_, window, set, Stage::verify);
+}
+
 // The first calls of a process load its kernels, which would block behind a stream that waits for the judge.
-bool Evaluation::warm(Candidate& subject, Stage stage) {
+bool GpuEvaluation::warm(Candidate& subject, Stage stage) {
   for (std::size_t i = 0; i < kWarmUps; i++) {
     if (!check(subject, subject.direct(*batch_, i, kCallTimeout_s), i, stage)) {
       return false;

@@ -179,9 +179,9 @@ void Gpu::defer_free(std::shared_ptr<const Batch> batch) {
 Result<Json> Gpu::evaluate(const Json& request) {
   const std::string kind = request.value("kind", "evaluate");
   if (kind != "evaluate") {
-    return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
+    return GpuEvaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  return with_second_try([&] { return Evaluation(*this, request, Purpose::verdict).run(); },
+  return with_second_try([&] { return GpuEvaluation(*this, request, Purpose::verdict).run(); },
                          [](const Json& verdict) {
                            const std::string status = verdict.value("status", "");
                            return (status == "void" || status == "oom") && verdict.value("reason", "") != "host";

@@ -76,7 +76,7 @@ class Gpu : public GpuTarget {
   Result<GpuSeen> view() override;
 
  private:
-  friend class Evaluation;
+  friend class GpuEvaluation;
   Status open();  // under device_lock_
   // The current device, opened if it is not open yet or was lost.
   Result<Device*> device();

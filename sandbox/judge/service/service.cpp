@@ -138,7 +138,7 @@ Result<Json> Service::handle(const Json& request) {
     warm_up();
   }
   if (kind == "verify" || kind == "profile") {
-    return Evaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
+    return CpuEvaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
   if (kind == "trace") {
     return ask(kind, request["task"]["source"].get<std::string>());
@@ -206,7 +206,7 @@ Result<Json> Service::evaluate(const Json& request) {
   if (request.value("measure", true)) {
     warm_up();
   }
-  return with_second_try([&] { return Evaluation(*this, request, Purpose::verdict).run(); },
+  return with_second_try([&] { return CpuEvaluation(*this, request, Purpose::verdict).run(); },
                          [](const Json& verdict) { return verdict.value("status", "") == "void"; });
 }
 

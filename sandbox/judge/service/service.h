@@ -41,7 +41,7 @@ class Service {
   Result<Json> handle(const Json& request);
 
  private:
-  friend class Evaluation;
+  friend class CpuEvaluation;
   Result<Json> evaluate_on_gpu(const Json& request);
   Result<Json> evaluate(const Json& request);
   double read_rate(std::size_t bytes);
