@@ -1,7 +1,6 @@
 #include "sandbox/judge/cuda/evaluation.h"
 
 #include <chrono>
-#include <shared_mutex>
 #include <string_view>
 
 #include "sandbox/judge/evaluation/blame.h"
@@ -24,7 +23,7 @@ constexpr const char* kProfile = "profile";
 }  // namespace
 
 GpuEvaluation::~GpuEvaluation() {
-  gpu_.ahead_ -= counted_;
+  gpu_.schedule_.release(reserved_);
   if (batch_) {
     gpu_.defer_free(std::move(batch_));
   }
@@ -49,25 +48,23 @@ std::vector<Evaluation::Step> GpuEvaluation::steps() {
           {"plan", Stage::plan, body(&GpuEvaluation::make_plan), always, kNothing},
           {"sets", Stage::verify, body(&GpuEvaluation::take_sets), always, kNothing},
           {"start", Stage::verify, body(&GpuEvaluation::take_idle_subject), always, kNothing},
-          {"start", Stage::verify, body(&GpuEvaluation::start_first), always, kLease},
+          {"start", Stage::verify, body(&GpuEvaluation::start_first), always, kStart},
           {kVerify, Stage::verify, body(&GpuEvaluation::verify), always, kDevice},
           {"baselines", Stage::time, body(&GpuEvaluation::load_missing_baselines), unknown, kNothing},
           {"time", Stage::time, body(&GpuEvaluation::time), measured, kDeviceAlone},
           {"baselines", Stage::time, body(&GpuEvaluation::load_absent_baselines), absent, kNothing},
           {"beside", Stage::time, body(&GpuEvaluation::beside), absent, kDeviceAlone},
           {"start", Stage::time, body(&GpuEvaluation::take_idle_subjects), unsettled, kNothing},
-          {"start", Stage::time, body(&GpuEvaluation::start_others), unsettled, kLease},
+          {"start", Stage::time, body(&GpuEvaluation::start_others), unsettled, kStart},
           {kBrackets, Stage::time, body(&GpuEvaluation::take_brackets), unsettled, kDeviceAlone},
           {kProfile, Stage::profile, body(&GpuEvaluation::profile), profiled, kDeviceAlone}};
 }
 
 bool GpuEvaluation::begin() {
-  Result<Lease> opened = Lease::open(gpu_.lease_path_);
-  if (!opened) {
+  if (const Status opened = turn_.open(); !opened) {
     verdict_.fail(Outcome::void_, Stage::task, Reason::lease, opened.failure().message);
     return false;
   }
-  lease_.emplace(std::move(*opened));
   if (!choose_subject()) {
     return false;
   }
@@ -79,8 +76,7 @@ void GpuEvaluation::ended(bool passed) {
   if (passed && decision_ && purpose_ == Purpose::verdict) {
     decision_->write(verdict_);
   }
-  guard_.give_back();
-  guard_.claim.drop();
+  turn_.leave();
 }
 
 // Verification tolerates starts in advance on the device; timing tolerates nothing. The device lock is kept from
@@ -89,31 +85,17 @@ bool GpuEvaluation::run_step(const Step& step) {
   const std::string_view name = step.name;
   const auto asked = Steady::now();
   auto held = asked;
-  const bool on_device = step.needs == kDevice || step.needs == kDeviceAlone;
-  if (on_device) {
-    guard_.take();
-  } else {
-    guard_.give_back();
-    if (step.needs == kLease && !starts_slowly()) {
-      guard_.claim.take();  // it is timed next: no start may begin that it would have to wait for
-    } else {
-      guard_.claim.drop();
-    }
-  }
-  if (step.needs == kLease && starts_slowly()) {
-    gpu_.priority_.wait_until_unclaimed(kMostWaitForTiming_s);
-  }
   bool passed = false;
   if (step.needs == kNothing) {
+    turn_.leave();
     passed = step.body();
   } else {
-    const Lease::Guard leased =
-        lease_->acquire(step.needs == kDeviceAlone ? Lease::Mode::exclusive : Lease::Mode::shared);
+    using Schedule = DeviceSchedule;
+    const bool on_device = step.needs != kStart;
+    const Schedule::Held used =
+        on_device ? turn_.use(step.needs == kDeviceAlone ? Schedule::Use::time : Schedule::Use::verify)
+                  : turn_.start(starts_slowly() ? Schedule::Start::patient : Schedule::Start::next);
     held = Steady::now();
-    std::shared_lock starting(gpu_.starting_, std::defer_lock);
-    if (!on_device) {
-      starting.lock();
-    }
     const Status opened = on_device ? gpu_.open() : device_->attach();
     if (!opened) {
       passed = void_for(step.stage, opened.failure());
@@ -171,7 +153,7 @@ bool GpuEvaluation::open_task_alone() {
 }
 
 bool GpuEvaluation::take_task(Result<std::shared_ptr<Task>> task) {
-  const bool crowded = !task && task.failure().code == "limit" && gpu_.ahead_ > 0;  // by others' processes
+  const bool crowded = !task && task.failure().code == "limit" && gpu_.schedule_.reserved() > 0;  // by others' processes
   if (!task && blames_task(task.failure()) && !crowded) {
     verdict_.fail(Stage::task, blame_task(task.failure()));
     return false;

@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "host/base/lease.h"
 #include "sandbox/judge/cuda/gpu.h"
 #include "sandbox/judge/cuda/python_candidate.h"
 #include "sandbox/judge/evaluation/evaluation.h"
@@ -35,7 +34,7 @@ bool passing(const Failure& why);
 class GpuEvaluation : public Evaluation {
  public:
   GpuEvaluation(Gpu& gpu, const Json& request, Purpose purpose)
-      : Evaluation(request, purpose), gpu_(gpu), guard_(gpu) {}
+      : Evaluation(request, purpose), gpu_(gpu), turn_(gpu.schedule_) {}
   ~GpuEvaluation() override;
   GpuEvaluation(const GpuEvaluation&) = delete;
   GpuEvaluation& operator=(const GpuEvaluation&) = delete;
@@ -73,24 +72,7 @@ class GpuEvaluation : public Evaluation {
   void profile_baselines(const ProfilerPlace& place, Zygote& zygote);
   Result<profiler::Side> profile_own(const ProfilerPlace& place);
   bool killed_its_zygote(Stage stage);  // the candidate killed the Python process its own workers are forked from
-  enum Need : int { kNothing, kLease, kDevice, kDeviceAlone };  // of a step; the lease alone is shared
-  // Holds the device lock, and the claim that gives it priority over starts in advance.
-  struct DeviceGuard {
-    explicit DeviceGuard(Gpu& gpu) : claim(gpu.priority_), lock(gpu.device_lock_, std::defer_lock) {}
-    void take() {
-      claim.take();
-      if (!lock) {
-        lock.lock();
-      }
-    }
-    void give_back() {
-      if (lock) {
-        lock.unlock();
-      }
-    }
-    DevicePriority::Claim claim;
-    std::unique_lock<std::mutex> lock;
-  };
+  enum Need : int { kNothing, kStart, kDevice, kDeviceAlone };  // what a step needs of the schedule
   // Gets sets that the candidate has not seen, if they can be made without the device lock.
   bool take_sets();
   Result<std::shared_ptr<const Batch>> make_sets(Device& device, bool alone);
@@ -149,8 +131,7 @@ class GpuEvaluation : public Evaluation {
   bool same_clocks() const;  // whether the device's clocks are as they were when the candidate was timed
 
   Gpu& gpu_;
-  std::optional<Lease> lease_;
-  DeviceGuard guard_;
+  DeviceSchedule::Turn turn_;
   std::shared_ptr<Task> task_;
   std::future<Result<sandbox::Built>> building_;
   bool python_ = false;  // the candidate is a Python module, not a plan of launches
@@ -159,7 +140,7 @@ class GpuEvaluation : public Evaluation {
   Device* device_ = nullptr;  // the device this evaluation began with
   std::unique_ptr<Candidate> subject_;
   std::deque<IdleSubject> idle_subjects_;
-  int counted_ = 0;  // this evaluation's part of Gpu::ahead_
+  int reserved_ = 0;  // of DeviceSchedule::reserve()
   std::deque<std::unique_ptr<Candidate>> ahead_;
   std::size_t blocks_ = 0;                  // timed blocks of the candidate; each begins with another set
   bool known_ = false;                      // whether all one-time measurements existed when it was verified

@@ -165,7 +165,7 @@ bool GpuEvaluation::load_absent_baselines() {
 // Loads baseline processes in the background. They are timed later under the device lock, unless another evaluation
 // ends them first to free memory.
 Status GpuEvaluation::load_pending(const std::function<Result<Baselines>()>& load) {
-  loading_slot_ = std::unique_lock(gpu_.loading_slots_);
+  loading_slot_ = gpu_.schedule_.loading();
   return gpu_.untimed([&](Device& device) -> Status {
     Result<Baselines> up = &device == device_ ? load() : lost();
     if (!up) {

@@ -71,11 +71,10 @@ bool GpuEvaluation::take_idle_subject() {
 
 bool GpuEvaluation::take_idle_subjects() {
   for (std::size_t before = 0; idle_subjects_.size() == before && before < kStartedAhead; before++) {
-    if (gpu_.ahead_.fetch_add(1) >= kMostAhead) {
-      gpu_.ahead_--;
+    if (!gpu_.schedule_.reserve(kMostAhead)) {
       break;
     }
-    counted_++;
+    reserved_++;
     take_idle_subject();
   }
   return true;
@@ -84,7 +83,7 @@ bool GpuEvaluation::take_idle_subjects() {
 void GpuEvaluation::give_up_ahead() {
   ahead_.clear();
   idle_subjects_.clear();
-  gpu_.ahead_ -= std::exchange(counted_, 0);
+  gpu_.schedule_.release(std::exchange(reserved_, 0));
 }
 
 // Library handles and Python take tenths of a second; everything else takes hundredths.

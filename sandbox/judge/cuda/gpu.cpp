@@ -74,7 +74,7 @@ Gpu::~Gpu() {
 Status Gpu::open() {
   if (device_ && device_->lost()) {
     current_ = nullptr;
-    const std::scoped_lock alone(starting_);
+    const auto alone = schedule_.reset();
     tasks_.clear();
     lost_.push_back(std::move(device_));
     reset_device();
@@ -93,12 +93,11 @@ Status Gpu::open() {
 }
 
 Result<GpuSeen> Gpu::view() {
-  const std::scoped_lock lock(device_lock_);
-  Result<Lease> lease = Lease::open(lease_path_);
-  if (!lease) {
-    return lease.failure();
+  DeviceSchedule::Turn turn(schedule_);
+  if (const Status ready = turn.open(); !ready) {
+    return ready.failure();
   }
-  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
+  const DeviceSchedule::Held held = turn.use(DeviceSchedule::Use::verify);
   if (const Status opened = open(); !opened) {
     return opened.failure();
   }

@@ -2,28 +2,26 @@
 // costs of the clock. Evaluations build and plan in parallel; one at a time uses the device. Any thread.
 //
 // Lock order, outermost first; a thread never waits for one on the left while it holds one on the right:
-//   Task::measuring, loading_slots_, Tasks::opening_ | device_lock_, lease (file), starting_ | zygote_mutex_ | leaves
-// A thread that holds device_lock_ never takes Tasks::opening_ (it calls Tasks::get_now). Leaves are the mutexes inside
-// Tasks, PendingBaselines, Pool and DevicePriority, and deferred_mutex_: no other lock is taken under them. A claim on
-// priority_ is a count and not a lock; it is made before device_lock_ is waited for.
+//   Task::measuring, DeviceSchedule::loading, Tasks::opening_ | the rest of DeviceSchedule | zygote_mutex_ | leaves
+// A thread that holds the device lock (a Turn of the schedule that verifies or times) never takes Tasks::opening_: it
+// calls Tasks::get_now. Leaves are the mutexes inside Tasks, PendingBaselines and Pool, and deferred_mutex_: no other
+// lock is taken under them.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "host/base/lease.h"
 #include "sandbox/judge/cuda/device.h"
-#include "sandbox/judge/cuda/device_priority.h"
 #include "sandbox/judge/cuda/idle_subject.h"
 #include "sandbox/judge/cuda/pending_baselines.h"
 #include "sandbox/judge/cuda/python_pool.h"
 #include "sandbox/judge/cuda/tasks.h"
+#include "sandbox/judge/service/device_schedule.h"
 #include "sandbox/judge/service/gpu_target.h"
 #include "sandbox/judge/service/pool.h"
 #include "sandbox/judge/task/zygote.h"
@@ -66,7 +64,7 @@ class Gpu : public GpuTarget {
   Gpu(Service& service, PythonPlace place, std::string lease_path)
       : service_(service),
         place_(std::move(place)),
-        lease_path_(std::move(lease_path)),
+        schedule_(std::move(lease_path), kMostLoading, kMostWaitForTiming_s),
         pythons_(*new PythonPool(place_)),
         idle_subjects_("a process with a context on the GPU", kReadyIdleSubjects, kIdleSubjectMakers,
                        [this] { return untimed([](Device& device) { return IdleSubject::open(device); }); }) {}
@@ -77,11 +75,11 @@ class Gpu : public GpuTarget {
 
  private:
   friend class GpuEvaluation;
-  Status open();  // under device_lock_
+  Status open();  // under the device lock
   // The current device, opened if it is not open yet or was lost.
   Result<Device*> device();
-  // Runs preparatory work on the device (a context, sets) without the device lock: while nothing is being timed or
-  // about to be, in parallel with other such work. `work` takes the device and returns a Result or a Status.
+  // Runs preparatory work on the device (a context, sets) as a start in advance. `work` takes the device and returns a
+  // Result or a Status.
   template <class Work>
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()
@@ -108,19 +106,14 @@ class Gpu : public GpuTarget {
 
   Service& service_;
   PythonPlace place_;
-  std::string lease_path_;
-  std::mutex device_lock_;  // held by the evaluation that verifies or times
-  DevicePriority priority_;
-  std::unique_ptr<Device> device_;
-  std::atomic<Device*> current_{nullptr};      // read without device_lock_, by starts in advance
-  std::shared_mutex starting_;                 // shared by starts in advance; exclusive to reset a lost device
-  std::atomic<int> ahead_{0};                  // contexts started in advance for brackets
+  DeviceSchedule schedule_;
+  std::unique_ptr<Device> device_;             // under the device lock
+  std::atomic<Device*> current_{nullptr};      // the same for starts in advance
   std::vector<std::unique_ptr<Device>> lost_;  // an evaluation may still hold a pointer to one
   std::mutex zygote_mutex_;
   std::unique_ptr<Zygote> zygote_;
   std::vector<std::unique_ptr<Zygote>> dead_;  // an evaluation may still hold a pointer to one
   Tasks tasks_;
-  Semaphore loading_slots_{kMostLoading};
   PendingBaselines pending_baselines_;
   std::mutex deferred_mutex_;
   std::vector<std::shared_ptr<const Batch>> deferred_;
@@ -133,13 +126,10 @@ class Gpu : public GpuTarget {
 
 template <class Work>
 auto Gpu::untimed(const Work& work) -> decltype(work(std::declval<Device&>())) {
-  priority_.wait_until_unclaimed(kMostWaitForTiming_s);
-  Result<Lease> lease = Lease::open(lease_path_);
-  if (!lease) {
-    return lease.failure();
+  const Result<DeviceSchedule::Held> held = schedule_.start();
+  if (!held) {
+    return held.failure();
   }
-  const Lease::Guard guard = lease->acquire(Lease::Mode::shared);
-  const std::shared_lock starting(starting_);
   Result<Device*> device = attached();
   return device ? work(**device) : decltype(work(**device))(device.failure());
 }

@@ -1,8 +1,7 @@
-// Baseline processes that load in the background: how many tasks may load theirs at once, and where loaded processes
-// wait until they are timed. Any thread, unless a function says otherwise.
+// Where baseline processes that were loaded in the background wait until they are timed. Any thread, unless a function
+// says otherwise.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,27 +12,6 @@
 #include "sandbox/judge/cuda/subject.h"
 
 namespace khost::judge::gpu {
-
-// A counting semaphore that std::unique_lock can hold. (std::counting_semaphore of GCC 12 can miss a release.)
-class Semaphore {
- public:
-  explicit Semaphore(int count) : free_(count) {}
-  void lock() {
-    std::unique_lock lock(mutex_);
-    some_.wait(lock, [this] { return free_ > 0; });
-    free_--;
-  }
-  void unlock() {
-    const std::scoped_lock lock(mutex_);
-    free_++;
-    some_.notify_one();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable some_;
-  int free_;
-};
 
 using Baselines = std::map<std::string, std::deque<std::unique_ptr<GpuBaseline>>>;  // by kind
 
