@@ -30,7 +30,7 @@ class CpuEvaluation : public Evaluation {
   bool verified(std::size_t set) override;
   std::uint64_t seed_of(std::size_t set) const override { return set_at(set).seed; }
   const Baseline* cached(const std::string& kind) override;
-  std::string unavailable(const std::string& kind) override { return session_->unavailable[kept_as(kind)]; }
+  std::string why_unavailable(const std::string& kind) override { return session_->unavailable[kept_as(kind)]; }
   Result<double> baseline_block(const std::string& kind) override { return baseline_block(kind, Process::resident); }
   std::optional<double> bracket_block() override;
   bool goes_on_without(const std::string& kind, const Failure& why) override;

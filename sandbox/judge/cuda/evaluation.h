@@ -46,7 +46,7 @@ class GpuEvaluation : public Evaluation {
   bool verified(std::size_t set) override;
   std::uint64_t seed_of(std::size_t set) const override { return batch_->sets[set].seed; }
   const Baseline* cached(const std::string& kind) override;
-  std::string unavailable(const std::string& kind) override { return session_->unavailable.at(kind); }
+  std::string why_unavailable(const std::string& kind) override { return session_->unavailable.at(kind); }
   Result<double> baseline_block(const std::string& kind) override { return resident_block(kind); }
   std::optional<double> bracket_block() override;
   bool goes_on_without(const std::string& kind, const Failure& why) override;

@@ -115,7 +115,7 @@ Decision Evaluation::read_cached(Decision::Rules rules, const std::vector<double
     if (const Baseline* const known = cached(kind)) {
       decision.baseline(kind, *known);
     } else {
-      decision.unavailable(kind, unavailable(kind));
+      decision.unavailable(kind, why_unavailable(kind));
     }
   }
   decision.write_times(verdict_);

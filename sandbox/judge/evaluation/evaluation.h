@@ -52,7 +52,7 @@ class Evaluation {
   virtual bool verified(std::size_t set) = 0;        // calls the candidate on a set and looks at what it returned
   virtual std::uint64_t seed_of(std::size_t set) const = 0;
   virtual const Baseline* cached(const std::string& kind) = 0;  // its reading; null where there is none
-  virtual std::string unavailable(const std::string& kind) = 0;  // and then why
+  virtual std::string why_unavailable(const std::string& kind) = 0;  // and then why
   virtual Result<double> baseline_block(const std::string& kind) = 0;  // the median of a block, in seconds
   virtual std::optional<double> bracket_block() = 0;  // the same of the candidate in a fresh process; nothing: it failed
   virtual bool goes_on_without(const std::string& kind, const Failure& why) = 0;  // a baseline that gave no block
