@@ -91,15 +91,15 @@ class CpuEvaluation : public Evaluation {
   std::vector<std::shared_ptr<const Batch>> unseen_batches_;
   std::vector<const Set*> unseen_;  // of these, in the order in which they are met
   std::size_t unseen_met_ = 0;
-  bool wants_unseen_ = false;  // in the next block
-  bool remembered_ = false;    // the last block was faster on sets that may be known
-  bool doubtful_ = false;      // it seemed so, and a window on a new set was disturbed
+  bool wants_unseen_ = false;     // in the next block
+  bool remembered_ = false;       // the last block was faster on sets that may be known
+  bool doubtful_ = false;         // it seemed so, and a window on a new set was disturbed
   Region own_;                    // by `mixed`: what the launches wrote in the first verified call
   std::size_t recorded_set_ = 0;  // that call's
   Repeated repeated_;             // what shares excused in all sets so far
   std::unique_ptr<Subject> subject_;
-  Lease* lease_ = nullptr;  // while timing
-  Baseline self_;           // the candidate against itself: its own processes as a baseline
+  Lease* lease_ = nullptr;                     // while timing
+  Baseline self_;                              // the candidate against itself: its own processes as a baseline
   std::map<std::string, Baseline> disturbed_;  // baselines that are not kept
   std::size_t dropped_ = 0;                    // the candidate's windows that were disturbed
   bool steady_candidate_ = true;

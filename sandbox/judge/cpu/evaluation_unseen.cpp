@@ -45,7 +45,8 @@ bool CpuEvaluation::add_unseen(std::vector<std::size_t>& order, std::size_t coun
 
 // Whether the block shows that seen sets are answered faster than unseen ones. A block that is not steady says nothing,
 // and one of which the candidate may have disturbed what would tell is none.
-void CpuEvaluation::compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen, bool undisturbed) {
+void CpuEvaluation::compare_unseen(const std::vector<double>& seen, const std::vector<double>& unseen,
+                                   bool undisturbed) {
   remembered_ = doubtful_ = false;
   if (unseen.empty()) {
     return;

@@ -153,7 +153,8 @@ bool GpuEvaluation::open_task_alone() {
 }
 
 bool GpuEvaluation::take_task(Result<std::shared_ptr<Task>> task) {
-  const bool crowded = !task && task.failure().code == "limit" && gpu_.schedule_.reserved() > 0;  // by others' processes
+  const bool crowded =
+      !task && task.failure().code == "limit" && gpu_.schedule_.reserved() > 0;  // by others' processes
   if (!task && blames_task(task.failure()) && !crowded) {
     verdict_.fail(Stage::task, blame_task(task.failure()));
     return false;

@@ -137,7 +137,7 @@ class GpuEvaluation : public Evaluation {
   bool python_ = false;  // the candidate is a Python module, not a plan of launches
   PythonProgram program_;
   std::unique_ptr<Zygote> own_zygote_;  // forks the candidate's processes when it is in Python
-  Device* device_ = nullptr;  // the device this evaluation began with
+  Device* device_ = nullptr;            // the device this evaluation began with
   std::unique_ptr<Candidate> subject_;
   std::deque<IdleSubject> idle_subjects_;
   int reserved_ = 0;  // of DeviceSchedule::reserve()
@@ -153,8 +153,8 @@ class GpuEvaluation : public Evaluation {
   double longest_call_s_ = 0;     // during verification, by the host's clock
   std::vector<double> openings_;  // each opening's time beyond that on an idle device
   int busy_openings_ = 0, windows_ = 0;
-  bool too_busy_ = false;             // whether too many openings of the last block were busy
-  Json kernels_;                      // a profile's table, for readers
+  bool too_busy_ = false;  // whether too many openings of the last block were busy
+  Json kernels_;           // a profile's table, for readers
   std::string kernels_text_;
 };
 

@@ -179,7 +179,7 @@ Status GpuEvaluation::load_pending(const std::function<Result<Baselines>()>& loa
 // Loads `processes` of each kind in parallel. `compiler`: what the first process that compiles does. A kind is left out
 // when one of its processes fails.
 Result<Baselines> GpuEvaluation::load_baselines(const std::vector<std::string>& kinds, std::size_t processes,
-                                             Beside compiler) {
+                                                Beside compiler) {
   Baselines up;
   for (const std::string& kind : kinds) {
     while (up[kind].size() < processes) {

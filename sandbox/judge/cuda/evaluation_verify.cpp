@@ -102,8 +102,8 @@ bool GpuEvaluation::start_others() {
   return true;
 }
 
-// A start can fail here because another candidate holds all of the GPU memory; then verify() or take_brackets() starts the
-// process and reports the error.
+// A start can fail here because another candidate holds all of the GPU memory; then verify() or take_brackets() starts
+// the process and reports the error.
 void GpuEvaluation::start_ahead(std::size_t count) {
   if (!fits_often()) {
     return;

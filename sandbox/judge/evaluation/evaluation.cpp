@@ -122,9 +122,9 @@ Decision Evaluation::read_cached(Decision::Rules rules, const std::vector<double
   return decision;
 }
 
-// Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on until none is
-// open: a block of the candidate stands in a bracket of each baseline. It ends early where a block was disturbed. False
-// when the candidate failed in one, or a baseline for a reason of ours.
+// Blocks of the baselines, a block of the candidate in a fresh process, blocks of the baselines, and so on until none
+// is open: a block of the candidate stands in a bracket of each baseline. It ends early where a block was disturbed.
+// False when the candidate failed in one, or a baseline for a reason of ours.
 bool Evaluation::brackets(Decision& decision) {
   bool passed = feed(decision, &Decision::before);
   while (passed && !disturbed() && !decision.open().empty()) {

@@ -1,6 +1,6 @@
 // One evaluation from files to verdict, what it is on every target; single use, one thread. The steps: open the task,
-// build, plan, verify on sets, time. The same steps answer an agent's questions (verify, profile), on sets that are made
-// for that and judge nothing.
+// build, plan, verify on sets, time. The same steps answer an agent's questions (verify, profile), on sets that are
+// made for that and judge nothing.
 //
 // A target is a class below this one. It gives the table of its steps and the bodies that touch its machine, and asks
 // here for what must not differ between targets: which request is legal, what a failure of a step means, how sets are
@@ -47,16 +47,23 @@ class Evaluation {
 
   // What a target is.
   virtual std::vector<Step> steps() = 0;
-  virtual bool run_step(const Step& step) = 0;       // with what it needs held, and timed
-  virtual void ended(bool passed) = 0;               // all steps, or one did not pass; before the answer is made
-  virtual bool verified(std::size_t set) = 0;        // calls the candidate on a set and looks at what it returned
+  // A step with what it needs held, and timed.
+  virtual bool run_step(const Step& step) = 0;
+  // After the last step, or after the one that did not pass; before the answer is made.
+  virtual void ended(bool passed) = 0;
+  // Calls the candidate on a set and looks at what it returned.
+  virtual bool verified(std::size_t set) = 0;
   virtual std::uint64_t seed_of(std::size_t set) const = 0;
-  virtual const Baseline* cached(const std::string& kind) = 0;  // its reading; null where there is none
-  virtual std::string why_unavailable(const std::string& kind) = 0;  // and then why
-  virtual Result<double> baseline_block(const std::string& kind) = 0;  // the median of a block, in seconds
-  virtual std::optional<double> bracket_block() = 0;  // the same of the candidate in a fresh process; nothing: it failed
-  virtual bool goes_on_without(const std::string& kind, const Failure& why) = 0;  // a baseline that gave no block
-  virtual bool disturbed() const = 0;  // whether the last block says nothing
+  // The reading of a baseline. Null where there is none, and then why.
+  virtual const Baseline* cached(const std::string& kind) = 0;
+  virtual std::string why_unavailable(const std::string& kind) = 0;
+  // Medians of blocks, in seconds: of a baseline, and of the candidate in a fresh process. Nothing: the candidate failed.
+  virtual Result<double> baseline_block(const std::string& kind) = 0;
+  virtual std::optional<double> bracket_block() = 0;
+  // Whether the last block says nothing, since others disturbed it.
+  virtual bool disturbed() const = 0;
+  // Whether a verdict is given although a baseline gave no block.
+  virtual bool goes_on_without(const std::string& kind, const Failure& why) = 0;
   virtual ProfileFacts profile_facts() const = 0;
   virtual void complete_profile(Json& answer) const { (void)answer; }
 

@@ -49,8 +49,8 @@ class DeviceSchedule {
     patient,  // one that takes long: evaluations that are ready go first
   };
 
-  // `loading`: tasks whose baselines may load at once. `wait_s`: the longest that a start waits for evaluations, so that
-  // none is delayed for ever.
+  // `loading`: tasks whose baselines may load at once. `wait_s`: the longest that a start waits for evaluations, so
+  // that none is delayed for ever.
   DeviceSchedule(std::string lease_path, int loading, double wait_s)
       : lease_path_(std::move(lease_path)), wait_s_(wait_s), loading_(loading) {}
 
@@ -65,11 +65,12 @@ class DeviceSchedule {
     std::shared_lock<std::shared_mutex> starting_;
   };
 
-  // An evaluation's place on the card. Between two uses it keeps the device lock, so that no other evaluation comes between
-  // its verification and its timing, unless it starts something or leaves.
+  // An evaluation's place on the card. Between two uses it keeps the device lock, so that no other evaluation comes
+  // between its verification and its timing, unless it starts something or leaves.
   class Turn {
    public:
-    explicit Turn(DeviceSchedule& schedule) : schedule_(schedule), device_lock_(schedule.device_lock_, std::defer_lock) {}
+    explicit Turn(DeviceSchedule& schedule)
+        : schedule_(schedule), device_lock_(schedule.device_lock_, std::defer_lock) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() { leave(); }
