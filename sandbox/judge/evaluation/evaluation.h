@@ -57,7 +57,7 @@ class Evaluation {
   // The reading of a baseline. Null where there is none, and then why.
   virtual const Baseline* cached(const std::string& kind) = 0;
   virtual std::string why_unavailable(const std::string& kind) = 0;
-  // Medians of blocks, in seconds: of a baseline, and of the candidate in a fresh process. Nothing: the candidate failed.
+  // Medians of blocks, in seconds: of a baseline, and of the candidate in a fresh process. Nothing where it failed.
   virtual Result<double> baseline_block(const std::string& kind) = 0;
   virtual std::optional<double> bracket_block() = 0;
   // Whether the last block says nothing, since others disturbed it.
