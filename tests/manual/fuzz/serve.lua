@@ -16,6 +16,7 @@ local mcp = require "serve.mcp"
 local mutate = require "tests.manual.fuzz.mutate"
 local parse = require "agent.parse"
 local request = require "serve.request"
+local sched = require "khost.sched"
 local t = require "tests.lua.harness"
 local tasks = require "serve.tasks"
 
@@ -132,11 +133,19 @@ end
 -- A build with sanitizers has no trainer, and without its tokenizer no episodes.
 local function with_service(fn)
   local ok, episodes_kit = pcall(require, "tests.lua.episodes_kit")
-  if ok then
-    return episodes_kit.with({ capacity = 64, most = 8 }, fn)
+  local root = "/tmp/khost-fuzz-" .. fs.sha256(tostring(sched.wall_clock())):sub(1, 12)
+  assert(fs.mkdirs(root .. "/w/kernels"))
+  assert(fs.write(root .. "/w/model.py", kit.SOURCE))
+  assert(fs.write(root .. "/w/kernels/k.cpp", "constexpr int BLOCK = 4;\n"))
+  local options = { capacity = 64, most = 8, root = fs.absolute(root), allow_tasks = true }
+  if not ok then
+    print "without episodes: this build has no trainer"
   end
-  print "without episodes: this build has no trainer"
-  return kit.with({ capacity = 64 }, fn)
+  local done, message = pcall((ok and episodes_kit or kit).with, options, fn)
+  fs.remove_tree(root)
+  if not done then
+    error(message, 0)
+  end
 end
 
 local function fuzz_http(options)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-ALLOWED = {200, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 421, 422, 429, 431, 503}
+ALLOWED = {200, 202, 204, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 421, 422, 429, 431, 503}
 LONGEST_S = 20
 THREADS = 16
 LINES = [b"POST /v1/verdict HTTP/1.1\r\n", b"POST /v1/feedback HTTP/1.1\r\n", b"GET /health HTTP/1.1\r\n",
@@ -28,6 +28,43 @@ FIELDS = [b"Host: 127.0.0.1\r\n", b"Host: evil\r\n", b"Host: a\r\nHost: b\r\n", 
 BODIES = [b"{}", b'{"task": "task", "tokenizer": "toy", "format": "files", "limits": {"idle_s": 1}}',
           b'{"task": "task", "limits": {"idle_s": 1}}', b"[[[[", b'{"task": "task", "files": {"kernels/k.cpp": "x"}}', b"5\r\nhello\r\n0\r\n\r\n",
           b"ffffffffffffffff\r\n", b"3;ext=1\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", b"-1\r\n", b"x" * 3000, b""]
+
+# Of MCP over HTTP: most requests are of one session, which is opened first.
+MCP_LINES = [b"POST /mcp HTTP/1.1\r\n"] * 6 + [b"GET /mcp HTTP/1.1\r\n", b"POST /mcp?x HTTP/1.1\r\n"]
+MCP_FIELDS = [b"Content-Type: application/json\r\n", b"Accept: application/json, text/event-stream\r\n"]
+MCP_EXTRA = [b"Mcp-Protocol-Version: 2025-06-18\r\n", b"Mcp-Protocol-Version: 1\r\n", b"Accept: text/html\r\n",
+             b"Mcp-Session-Id: " + b"0" * 32 + b"\r\n", b"Mcp-Session-Id: \xff\r\n", b"Last-Event-Id: 3\r\n"]
+INITIALIZE = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}'
+MCP_BODIES = [INITIALIZE, b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+              b'{"jsonrpc": "2.0", "id": "a", "method": "tools/list"}', b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}',
+              b'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "evaluate", "arguments": '
+              b'{"workspace": "w"}}}',
+              b'{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "tune", "arguments": '
+              b'{"workspace": "../../w", "values": [1e400]}}}',
+              b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}',
+              b'{"jsonrpc": "2.0", "id": {}, "method": 3}', b"[" * 5000, b"[]", b"null", b'{"id": 1e999}', b""]
+
+
+def mcp_request(rng, session):
+    body = broken(rng, rng.choice(MCP_BODIES)) if rng.random() < 0.7 else rng.choice(MCP_BODIES)
+    fields = [*MCP_FIELDS, b"Mcp-Session-Id: " + session + b"\r\n"] if rng.random() < 0.9 else MCP_FIELDS
+    length = b"Content-Length: %d\r\n" % len(body)
+    head = b"".join([rng.choice(MCP_LINES), FIELDS[0], *fields, *rng.choices(MCP_EXTRA, k=rng.choice([0, 0, 0, 1])), length])
+    return (broken(rng, head) if rng.random() < 0.2 else head) + b"\r\n" + body
+
+
+def open_session(port):
+    """The id of an MCP session, as a client that keeps to the rules gets it."""
+    head = b"".join([MCP_LINES[0], FIELDS[0], *MCP_FIELDS, b"Content-Length: %d\r\nConnection: close\r\n" % len(INITIALIZE)])
+    with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as peer:
+        peer.sendall(head + b"\r\n" + INITIALIZE)
+        received = b""
+        while block := peer.recv(65536):
+            received += block
+    found = re.search(rb"(?i)\r\nmcp-session-id: (\w+)", received)
+    if not found:
+        raise ValueError(f"no session: {received[:300]!r}")
+    return found[1]
 
 
 def broken(rng, data):
@@ -47,7 +84,9 @@ def broken(rng, data):
     return bytes(data)
 
 
-def request(rng):
+def request(rng, session):
+    if rng.random() < 0.3:
+        return mcp_request(rng, session)
     parts = [rng.choice(LINES), FIELDS[0], *rng.choices(FIELDS, k=rng.randint(0, 4)), b"\r\n", rng.choice(BODIES)]
     return broken(rng, b"".join(parts))
 
@@ -91,10 +130,10 @@ def exchange(rng, port, data):
             return b""
 
 
-def one(port, seed, index):
+def one(port, seed, index, session):
     """What is wrong with the answer to one input, or None; and the statuses that came."""
     rng = random.Random(f"{seed} {index}")
-    data, begin, statuses = request(rng), time.monotonic(), []
+    data, begin, statuses = request(rng, session), time.monotonic(), []
     try:
         statuses = answers(exchange(rng, port, data))
         if bad := set(statuses) - ALLOWED:
@@ -108,12 +147,13 @@ def one(port, seed, index):
 
 def main():
     port, seconds, seed = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    session = open_session(port)
     end, faults, counts = time.monotonic() + seconds, [], collections.Counter()
 
     def work(first):
         index = first
         while time.monotonic() < end and len(faults) < 20:
-            fault, statuses = one(port, seed, index)
+            fault, statuses = one(port, seed, index, session)
             counts.update(statuses)
             counts["inputs"] += 1
             if fault:
