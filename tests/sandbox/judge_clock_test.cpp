@@ -57,10 +57,12 @@ class Played {
                                               kill(pid, SIGSTOP);
                                             },
                                             [pid] { kill(pid, SIGCONT); },
-                                            [pid]() -> std::optional<sandbox::Exit> {
-                                              return waitpid(pid, nullptr, WNOHANG) == pid
-                                                         ? std::optional(sandbox::Exit{})
-                                                         : std::nullopt;
+                                            [this, pid]() -> std::optional<sandbox::Exit> {
+                                              if (waitpid(pid, nullptr, WNOHANG) != pid) {
+                                                return std::nullopt;
+                                              }
+                                              pid_ = 0;  // the number may be another process's from now on
+                                              return sandbox::Exit{};
                                             },
                                             subject_core(), cores});
     REQUIRE(clock_->ready(20).end == Window::End::done);
@@ -68,8 +70,10 @@ class Played {
   Played(const Played&) = delete;
   Played& operator=(const Played&) = delete;
   ~Played() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
     munmap(page_, sandbox::kControlBytes);
   }
   Clock& clock() { return *clock_; }
@@ -127,6 +131,19 @@ TEST_CASE("a process that ran while it was to stand gets no further window") {
   kill(subject.pid(), SIGSTOP);
   usleep(20000);
   CHECK(subject.clock().call(20).end == Window::End::ran);
+}
+
+TEST_CASE("a process that was killed while it stood is gone: that it ran to its end is no fault of its own") {
+  for (const int wait_us : {0, 0, 0, 200, 2000, 20000}) {
+    Played subject([](ControlPage& page, std::uint32_t seq) {
+      static const std::vector<char> pages(64 << 20, 1);  // what the kernel has to give back
+      acknowledge(page, seq, pages[seq] - 1);
+    });
+    REQUIRE(subject.clock().call(20).end == Window::End::done);
+    kill(subject.pid(), SIGKILL);
+    usleep(static_cast<useconds_t>(wait_us));
+    CHECK(subject.clock().call(20).end == Window::End::gone);
+  }
 }
 
 TEST_CASE("a thread that leaves the subject's cores is found") {

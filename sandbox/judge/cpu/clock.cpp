@@ -190,13 +190,25 @@ bool Clock::stand_still() {
   return used.has_value();
 }
 
+// The exit of a process that has run while it was to stand: somebody may have killed it, and dying takes time too.
+std::optional<sandbox::Exit> Clock::ends_soon() {
+  const auto begin = Steady::now();
+  std::optional<sandbox::Exit> exit = player_.ended();
+  while (!exit && since(begin) < kSlice) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    exit = player_.ended();
+  }
+  return exit;
+}
+
 Window Clock::run(std::uint32_t seq, double timeout_s, bool thaw) {
   Window window;
   if (thaw && used_s_) {
     // Only growth counts: honest subjects were blamed when any difference between two readings did.
     window.ran_s = processor_s(player_.pid).value_or(*used_s_) - *used_s_;
     if (window.ran_s > 0) {
-      window.end = Window::End::ran;
+      window.exit = ends_soon();
+      window.end = window.exit ? Window::End::gone : Window::End::ran;
       return window;
     }
   }

@@ -66,6 +66,7 @@ class Clock {
  private:
   Window run(std::uint32_t seq, double timeout_s, bool thaw);
   bool stand_still();
+  std::optional<sandbox::Exit> ends_soon();
   bool in_place();
   double others_s() const;
   Player player_;
