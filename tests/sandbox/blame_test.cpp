@@ -141,6 +141,8 @@ TEST_CASE("what may have been killed by others is tried once more, and what fail
   };
   CHECK(may_have_been_killed(verdict("bad_task", "ended", "a Python child ended")));
   CHECK(may_have_been_killed(verdict("oom", "memory", "the candidate's process ran out of memory")));
+  CHECK(may_have_been_killed(verdict("build_failed", "plan", "a Python child ended")));
+  CHECK_FALSE(may_have_been_killed(verdict("build_failed", "plan", "model_new.py line 3: a plan without launches")));
   for (const char* text : {"g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.",
                            "collect2: fatal error: ld terminated with signal 9 [Killed]", "the compiler died",
                            "nvcc error   : 'cicc' died due to signal 9 (Kill signal)"}) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sandbox/build/compiler.h"
+#include "sandbox/judge/task/zygote.h"
 
 namespace khost::judge {
 namespace {
@@ -60,6 +61,7 @@ bool blames_task(const Failure& why) {
 bool may_have_been_killed(const Json& verdict) {
   const std::string status = verdict.value("status", ""), reason = verdict.value("reason", "");
   return (status == "bad_task" && reason == "ended") || (status == "oom" && reason == "memory") ||
+         (status == "build_failed" && reason == "plan" && verdict.value("detail", "") == kChildEnded) ||
          (status == "build_failed" && sandbox::tells_of_a_kill(verdict.value("detail", "")));
 }
 

@@ -186,7 +186,7 @@ Result<Json> Child::receive(double timeout_s) {
     header.msg_controllen = sizeof control;
     const ssize_t n = recvmsg(channel_.get(), &header, MSG_CMSG_CLOEXEC);
     if (n <= 0) {
-      return Failure{"a Python child ended", "gone"};
+      return Failure{kChildEnded, "gone"};
     }
     for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr && pid_ == 0; part = CMSG_NXTHDR(&header, part)) {
       if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {

@@ -36,6 +36,9 @@ struct GpuView {
 inline const std::map<std::string, std::string> kDriverSettings = {{"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"},
                                                                    {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "1"}};
 
+// What is said where one ended before it answered: by itself, or because somebody killed it.
+inline constexpr const char* kChildEnded = "a Python child ended";
+
 class Child {
  public:
   Child() = default;
