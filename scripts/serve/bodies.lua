@@ -55,7 +55,8 @@ function Bodies:release(exchange)
   if one then
     self.held[exchange] = nil
     self.bytes = self.bytes - one.bytes
-    self.of[one.name] = self.of[one.name] > one.bytes and self.of[one.name] - one.bytes or nil
+    local left = (self.of[one.name] or 0) - one.bytes  -- nothing stands there where all other bodies are empty
+    self.of[one.name] = left > 0 and left or nil
   end
 end
 

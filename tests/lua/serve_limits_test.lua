@@ -1,5 +1,6 @@
 -- What strangers may cost a service: memory of bodies, time of a body's reading, places of episodes, and what comes of
 -- files that no folder can hold.
+local bodies = require "serve.bodies"
 local episodes_kit = require "tests.lua.episodes_kit"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
@@ -27,6 +28,23 @@ s = socket.create_connection(("127.0.0.1", %d))
 s.sendall(b"POST /v1/verdict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{")
 print(s.recv(12).decode())]]):format(port, ("a"):rep(32), bytes)
   return sched.spawn(function() return assert(machine.run({ "/usr/bin/python3", "-c", script }, { timeout_s = 20 })) end)
+end
+
+-- An empty body beside another one of the same client: whichever is answered first, the account is even in the end.
+function spec.empty_bodies_are_held_and_given_back_in_any_order()
+  local function exchange(text)
+    return { head = function() return { headers = { ["content-length"] = tostring(#text) } } end,
+      body = function() return text end }
+  end
+  for _, texts in ipairs { { "", "" }, { "abc", "" }, { "", "abc" }, { "abc", "de" } } do
+    local held, one, other = bodies.new { most = 10, alone = false, room = 100 }, exchange(texts[1]), exchange(texts[2])
+    t.expect({ held:read(one, { name = "a" }), held:read(other, { name = "a" }) }, { texts[1], texts[2] })
+    t.expect(held.bytes, #texts[1] + #texts[2])
+    held:release(one)
+    t.expect(held.bytes, #texts[2])
+    held:release(other)
+    t.expect({ held.bytes, next(held.of), next(held.held) }, { 0 })
+  end
 end
 
 function spec.bodies_that_arrive_slowly_hold_half_of_the_room_and_give_it_back()
