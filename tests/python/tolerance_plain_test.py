@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from calibrated_task import Calibrated
+from khost.values.calibration import passing
 from khost.values.sums import sequential_sum
 
 X = "torch.randn(128, 512)"
@@ -44,6 +45,10 @@ class PlainKernels(unittest.TestCase):
                 c = Calibrated(forward, f"{deviation} * torch.randn({shape})")
                 for kind in ("drawn", "drawn", "planted", "planted"):
                     self.assertEqual(c.wrong(lambda x, way=textbook: [way(x)], kind), [0], (forward, deviation, kind))
+
+    def test_samples_that_were_drawn_elsewhere_are_planted_without_their_task(self):
+        c = Calibrated("F.elu(x)", "torch.rand(64, 512)")  # the input itself passes on drawn sets
+        self.assertEqual(passing([c.calibration.sample(), c.calibration.sample()]), [])
 
     def test_half_types_are_refused_all_the_same(self):
         for forward, inputs in (("torch.tanh(x)", X), ("F.elu(x)", X), ("F.mish(x)", X),

@@ -145,16 +145,15 @@ class Calibration:
     def measure_tails(self, measures):
         """What textbooks' forms of functions lose far out. A planted set has so few outliers that most octaves of a tail hold
         none of them and many elements from near zero; here one element in a hundred is an outlier."""
-        sample = self.sample()
-        if plant(sample.values, fresh_seed(), self.bold, Reach.of(sample.model, sample.values), TAILS):
+        model, values = self.samples["drawn"][0].model, fresh(self.samples["drawn"][0].values)
+        if plant(values, fresh_seed(), self.bold, Reach.of(model, values), TAILS):
             return
         try:
-            expected = run(sample.model, sample.values)
+            sample = bank.Sample(model, values, run(model, values))
             exact = self.attempt(sample) if not self.oracle_error else None
         except Exception:  # the model does not bear so many
             return
-        sample = bank.Sample(sample.model, sample.values, expected)
-        self.add_sequential(measures, expected, self.sequential(sample)[0], exact, "planted")
+        self.add_sequential(measures, sample.expected, self.sequential(sample)[0], exact, "planted")
 
     def roundings(self, outputs):
         """For each output the rounding by which inputs are moved; that of float64 where it is computed in it."""
