@@ -16,8 +16,7 @@
 
 namespace {
 
-int passed = 0;
-int failed = 0;
+std::vector<std::string> passes;
 int skipped = 0;
 std::vector<khost::tests::Failure> failures;
 bool named = false;  // whether the command line chooses tests
@@ -51,9 +50,8 @@ struct Counter : doctest::IReporter {
     if (khost::tests::take_skip()) {
       skipped++;
     } else if (stats.failure_flags == 0) {
-      passed++;
+      passes.push_back(name_);
     } else {
-      failed++;
       failures.push_back({name_, first_});
     }
   }
@@ -123,10 +121,10 @@ int main(int argc, char** argv) {
     return result;
   }
   if (!again.empty()) {
-    khost::tests::write_failed(again, failures);
+    khost::tests::write_passed(again, passes);
     return result;
   }
-  if (passed + failed + skipped == 0) {
+  if (passes.empty() && failures.empty() && skipped == 0) {
     std::fprintf(stderr, "no test is chosen by these words and names\n");
     return 1;
   }
@@ -140,7 +138,7 @@ int main(int argc, char** argv) {
     std::printf("%s: %s%s%s\n", still ? "failed" : "flaky, passed when tried again", failure.test.c_str(),
                 failure.what.empty() ? "" : ": ", failure.what.c_str());
   }
-  const int flaky = static_cast<int>(failures.size() - left.size());
-  std::printf("%d passed, %d failed, %d skipped\n", passed + flaky, failed - flaky, skipped);
+  const std::size_t flaky = failures.size() - left.size();
+  std::printf("%zu passed, %zu failed, %d skipped\n", passes.size() + flaky, left.size(), skipped);
   return left.empty() && flaky > 0 ? 0 : result;
 }

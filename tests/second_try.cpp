@@ -17,6 +17,8 @@ extern char** environ;
 namespace khost::tests {
 namespace {
 
+constexpr const char* kPassed = ".passed";
+
 std::set<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
@@ -27,6 +29,17 @@ std::set<std::string> lines_of(const std::string& path) {
     lines.insert(line);
   }
   return lines;
+}
+
+void write_lines(const std::string& path, const std::vector<std::string>& lines) {
+  std::ofstream file(path, std::ios::trunc);
+  for (const std::string& line : lines) {
+    file << line << '\n';
+  }
+  file.close();
+  if (!file) {
+    throw std::runtime_error("cannot write " + path);
+  }
 }
 
 // Whether the program came to its end: 0 or 1, as doctest exits.
@@ -47,20 +60,20 @@ bool ran(std::vector<std::string> arguments) {
 
 std::vector<Failure> tried_again(const std::vector<Failure>& failures, const std::vector<std::string>& arguments) {
   const std::string path = std::filesystem::temp_directory_path() / ("khost-tests-again-" + std::to_string(getpid()));
-  write_failed(path, failures);
+  std::vector<std::string> names;
+  for (const Failure& failure : failures) {
+    names.push_back(failure.test);
+  }
+  write_lines(path, names);
+  write_lines(path + kPassed, {});
   std::vector<std::string> options = arguments;
   options.push_back(kAgain + path);
-  const std::set<std::string> again = ran(options) ? lines_of(path) : [&] {
-    std::set<std::string> all;
-    for (const Failure& failure : failures) {
-      all.insert(failure.test);
-    }
-    return all;
-  }();
+  const std::set<std::string> passed = ran(options) ? lines_of(path + kPassed) : std::set<std::string>();
   std::filesystem::remove(path);
+  std::filesystem::remove(path + kPassed);
   std::vector<Failure> left;
   std::copy_if(failures.begin(), failures.end(), std::back_inserter(left),
-               [&](const Failure& failure) { return again.contains(failure.test); });
+               [&](const Failure& failure) { return !passed.contains(failure.test); });
   return left;
 }
 
@@ -69,15 +82,8 @@ void keep_named(const std::string& path) {
   keep_tests([&](const doctest::detail::TestCase& test) { return names.contains(test.m_name); });
 }
 
-void write_failed(const std::string& path, const std::vector<Failure>& failures) {
-  std::ofstream file(path, std::ios::trunc);
-  for (const Failure& failure : failures) {
-    file << failure.test << '\n';
-  }
-  file.close();
-  if (!file) {
-    throw std::runtime_error("cannot write " + path);
-  }
+void write_passed(const std::string& path, const std::vector<std::string>& names) {
+  write_lines(path + kPassed, names);
 }
 
 }  // namespace khost::tests
