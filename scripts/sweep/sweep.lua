@@ -152,8 +152,7 @@ local function results(root, list, nodes)
         for _, row in ipairs(outcome.of_run(runner.folder(root, node), cell.seed)) do
           table.insert(rows_of[cell.arm], row)
           records[#records + 1] = { arm = cell.arm, seed = cell.seed, task = row.task, timed = row.timed and 1 or 0,
-            pass = row.pass,
-            reward = row.reward, status = row.verdict.status, run = runner.folder(root, node) }
+            pass = row.pass, reward = row.reward, status = row.verdict.status, run = runner.folder(root, node) }
         end
       end
     end

@@ -92,7 +92,7 @@ TEST_CASE("schedule: a judge beside this one waits for a timing, and this one fo
   CHECK(comes(verified));
 }
 
-TEST_CASE("schedule: whoever starts in advance lets all pass that want to time, but not for ever") {
+TEST_CASE("schedule: a start in advance waits for evaluations that want to time, up to its limit") {
   DeviceSchedule schedule(lease_path(), 1, 60);
   Evaluation first(schedule), second(schedule);
   { const auto used = first.turn.use(Use::verify); }  // it keeps its claim

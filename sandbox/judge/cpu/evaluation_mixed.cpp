@@ -65,8 +65,7 @@ std::size_t CpuEvaluation::another_answer(std::size_t set) const {
 bool CpuEvaluation::counts_hold(Subject& subject, int reference) {
   Result<Json> counts = subject.audit_counts(kSetUpTimeout_s);
   if (!counts) {
-    verdict_.fail(Stage::verify, blame_host(counts.failure()));
-    return false;
+    return void_for(Stage::verify, counts.failure());
   }
   const int own = counts->value("computing", 0);
   verdict_.evidence["torch_operators"] = own;
@@ -157,8 +156,7 @@ bool CpuEvaluation::audit() {
       reference ? Subject::start_mixed(*session_, plan_, {**zygote, "", built_.signatures, own_, threads_})
                 : reference.failure();
   if (!subject) {
-    verdict_.fail(Stage::verify, blame_host(subject.failure()));
-    return false;
+    return void_for(Stage::verify, subject.failure());
   }
   if (!counts_hold(**subject, *reference)) {
     return false;

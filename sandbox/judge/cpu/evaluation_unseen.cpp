@@ -3,7 +3,6 @@
 // stand at secret places among the others: the candidate must be right on them, and as fast as on those that it may
 // know.
 #include "sandbox/judge/cpu/evaluation.h"
-#include "sandbox/judge/evaluation/blame.h"
 #include "sandbox/judge/evaluation/limits.h"
 
 namespace khost::judge {
@@ -24,8 +23,7 @@ bool CpuEvaluation::add_unseen(std::vector<std::size_t>& order, std::size_t coun
   if (unseen_.size() - unseen_met_ < count) {
     Result<std::shared_ptr<const Batch>> made = session_->unseen(*zygote_, kUnseenVerified + kUnseenTimed);
     if (!made) {
-      verdict_.fail(verdict_.stage(), blame_host(made.failure()));
-      return false;
+      return void_for(verdict_.stage(), made.failure());
     }
     if (*made == nullptr) {
       return true;

@@ -36,8 +36,6 @@ class GpuEvaluation : public Evaluation {
   GpuEvaluation(Gpu& gpu, const Json& request, Purpose purpose)
       : Evaluation(request, purpose), gpu_(gpu), turn_(gpu.schedule_) {}
   ~GpuEvaluation() override;
-  GpuEvaluation(const GpuEvaluation&) = delete;
-  GpuEvaluation& operator=(const GpuEvaluation&) = delete;
 
  private:
   std::vector<Step> steps() override;

@@ -50,7 +50,7 @@ class DeviceSchedule {
   };
 
   // `loading`: tasks whose baselines may load at once. `wait_s`: the longest that a start waits for evaluations, so
-  // that none is delayed for ever.
+  // that evaluations cannot hold it up without end.
   DeviceSchedule(std::string lease_path, int loading, double wait_s)
       : lease_path_(std::move(lease_path)), wait_s_(wait_s), loading_(loading) {}
 
