@@ -16,6 +16,7 @@ local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
 local others = require "tests.manual.bench.others"
 local log = require "khost.log"
+local mix = require "tests.manual.bench.mix"
 local progress = require "khost.progress"
 local sched = require "khost.sched"
 
@@ -25,18 +26,6 @@ local OPTIONS = { { name = "--set", kind = "list",
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
 local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
   against = "both" }
-local NAMES = {
-  cpu = { good = fixtures.names "cpu/good", wrong = "cpu/wrong/off_by_one", waited = { "cpu/good/row_softmax" } },
-  -- What is wrong is so for the tasks of `spoiled`. Two that move memory, a product of 1 ms that is slower than its
-  -- baselines, and one that calls cuBLAS as they do.
-  cuda = { good = { "cuda/good/plain", "cuda/good/row_energy", "cuda/good/linear_tiled", "cuda/good/linear_large" },
-    wrong = "cuda/wrong/half_output", spoiled = "cuda/good/plain",
-    waited = { "cuda/good/linear_tiled", "cuda/good/linear_large" } },
-}
--- How many rows the inputs of a task have at most; each of its variants has another part of them.
-local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cuda/good/linear_tiled"] = 2048,
-  ["cuda/good/linear_large"] = 3072 }
-
 local MOST_BRACKETS = 5  -- statistics.h
 -- Equal programs are told apart only where they take many slacks, and as surely as the machine lets them run: some
 -- milliseconds of arithmetic on what a core's cache holds, since memory is shared with whoever else the machine serves.
@@ -59,7 +48,7 @@ local function settings(list)
       goto continue
     end
     chosen[key] = type(DEFAULTS[key]) == "boolean" and value == "true" or tonumber(value)
-      or key == "target" and NAMES[value] and value or key == "against" and value == "eager" and value or nil
+      or key == "target" and mix.NAMES[value] and value or key == "against" and value == "eager" and value or nil
     if chosen[key] == nil then
       args.misuse(("--set %s: a number expected, or a word that the head of the file names"):format(text))
     end
@@ -91,46 +80,6 @@ local function busy_trainer(state)
     assert(actor:update(batch, trainer.rft {}, { lr = 1e-5, max_norm = 1 }))
     state.steps = state.steps + 1
   end
-end
-
--- So many tasks of target cuda: each fixture's with several numbers of rows. Or the fixtures' own.
-local function tasks_of(names, target, count, against)
-  local tasks = {}
-  for i = 1, target == "cuda" and count or #names do
-    local name = names[(i - 1) % #names + 1]
-    tasks[i] = { name = name, against = against }
-    if target == "cuda" then
-      local variants, which = math.ceil(count / #names), math.floor((i - 1) / #names) + 1
-      tasks[i].rows = math.max(16, math.floor(ROWS[name] * which / variants / 16) * 16)
-    end
-  end
-  return tasks
-end
-
-local function request_of(task, mark, name)
-  local body = fixtures.request(name or task.name, mark)
-  body.against = task.against
-  return task.rows and fixtures.with_rows(body, task.rows) or body
-end
-
--- The i-th of an RL mix: three of ten do not build, three are wrong. Or of timed ones alone.
-local function body_of(i, tasks, names, timed_only)
-  local place = timed_only and 9 or i % 10
-  local fails, mark = place >= 3 and place < 6, ("mix %d %d"):format(i, sched.now() * 1e6)
-  local among = tasks
-  if fails then
-    among = {}
-    for _, task in ipairs(tasks) do
-      among[#among + 1] = task.name == names.spoiled and task or nil
-    end
-  end
-  local body = request_of(among[i % math.max(1, #among) + 1] or {}, mark, fails and names.wrong or nil)
-  if place < 3 then
-    for path, text in pairs(body.files) do
-      body.files[path] = path:find("^kernels/") and text .. "int broken(" or text
-    end
-  end
-  return body
 end
 
 -- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
@@ -170,10 +119,10 @@ local function judge_all(process, label, bodies, jobs, see)
   return walls, judged
 end
 
-local function mixed(process, count, jobs, tasks, names, timed_only)
+local function mixed(process, count, jobs, tasks, target, timed_only)
   local bodies = {}
   for i = 1, count do
-    bodies[i] = body_of(i, tasks, names, timed_only)
+    bodies[i] = mix.body(i, tasks, target, timed_only)
   end
   local exclusive, by_status, begin = {}, {}, sched.now()
   local walls, judged = judge_all(process, timed_only and "timed" or "RL mix", bodies, jobs, function(verdict)
@@ -196,7 +145,7 @@ end
 local function opened(process, tasks, jobs)
   local bodies, begin, prepared, alone = {}, sched.now(), {}, 0
   for i, task in ipairs(tasks) do
-    bodies[i] = request_of(task)
+    bodies[i] = mix.request(task)
   end
   local walls, judged = judge_all(process, "new tasks", bodies, jobs, function(verdict)
     for part, seconds in pairs(verdict.evidence.preparation_s or {}) do
@@ -280,26 +229,27 @@ local function run(list)
     end
     return compared and 0 or 1
   end
-  local names = NAMES[chosen.target]
+  local waits = chosen.waits > 0 and mix.NAMES[chosen.target].waited or {}
   local process, begin = assert(judge.open(nil, { jobs = chosen.jobs })), sched.now()
-  local first = assert(process:request("evaluate", fixtures.request(names.waited[1])))
+  local first = assert(process:request("evaluate", fixtures.request(mix.NAMES[chosen.target].waited[1])))
   log.print(("cold                %.1f s from start to the first verdict (%s)"):format(sched.now() - begin,
     first.status))
-  for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do  -- their baselines
+  for _, name in ipairs(waits) do  -- their baselines
     assert(process:request("evaluate", fixtures.request(name)))
   end
-  local tasks = chosen.mix > 0 and tasks_of(names.good, chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil) or {}
+  local tasks = chosen.mix > 0 and mix.tasks(chosen.target, chosen.tasks, chosen.against == "eager" and "eager" or nil)
+    or {}
   if #tasks > 0 then
     opened(process, tasks, chosen.jobs)
   end
   local state = { stop = false, steps = 0 }
   local training = chosen.busy and sched.spawn(busy_trainer, state) or nil
   if chosen.mix > 0 then
-    for _, name in ipairs(chosen.waits > 0 and names.waited or {}) do
+    for _, name in ipairs(waits) do
       waited(process, chosen.waits, name)
     end
-    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, names, true)
-    mixed(process, chosen.mix, chosen.jobs, tasks, names)
+    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, chosen.target, true)
+    mixed(process, chosen.mix, chosen.jobs, tasks, chosen.target)
   end
   local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
   state.stop = true
