@@ -50,7 +50,8 @@ function judge.open(options) end
 ---   default: launchers make a plan) says which; evidence.subject tells, and evidence.provenance is "in-process" for Python.
 ---   against = "eager" spares torch.compile, which takes most of a new task's first seconds.
 ---   compile_cache: what "check" gave as compile.cache (Base64), opened in the compiled baseline's jail and nowhere else;
----   evidence.compile_cache_hits says what it spared. evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack.
+---   evidence.compile_cache_hits says what it spared. evidence.retried says that a first try was void, evidence.unresolved names baselines too short for the slack,
+---   evidence.undecided those of which the last bracket left open whether the candidate is faster (then it is not).
 --- "verify", "profile" with the same body give what an agent may know: a Verdict without `faster`, with `text` for the
 ---   agent to read, `ok`, and `kind`. They work on sets of inputs and weights that no verdict uses; a profile takes the
 ---   machine for a moment, and its times are never those of a verdict. On target "cuda" a profile of a correct candidate

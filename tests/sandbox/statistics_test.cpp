@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include <cmath>
+#include <optional>
 #include <random>
+#include <vector>
 
 namespace khost::judge {
 namespace {
@@ -116,11 +118,61 @@ TEST_CASE("a baseline timed beside says of an equal program that it is not faste
   CHECK_FALSE(slower_beside(1e-3, baseline_of({1e-3, 1.03e-3, 0.98e-3}), same, 0));  // its processes differ
 }
 
-TEST_CASE("one bracket decides nothing and five leave nothing open") {
+TEST_CASE("three brackets that agree decide, and more where they do not") {
+  CHECK_FALSE(decide({}).has_value());
   CHECK_FALSE(decide({0.5}).has_value());
-  CHECK(decide({0.02, 0.09, 0.05, 0.08, 0.01}).has_value());
-  CHECK(decide({0.02, 0.09, 0.05, 0.08, 0.01}) == false);
+  CHECK_FALSE(decide({0.7, 0.7}).has_value());
   CHECK(decide({0.7, 0.7, 0.7}) == true);
+  CHECK(decide({-0.7, -0.7, -0.7}) == false);
+  CHECK_FALSE(decide({0.02, 0.09, 0.05, 0.08, 0.01}).has_value());
+}
+
+TEST_CASE("brackets that are far apart decide by their signs: all of nine, or all but one of the last") {
+  // The first is far off and takes the mean's certainty away.
+  std::vector<double> faster{0.9, 0.2, 0.25, 0.15, 0.2, 0.3, 0.2, 0.1};
+  CHECK_FALSE(decide(faster).has_value());
+  faster.push_back(0.2);
+  CHECK(decide(faster) == true);
+  std::vector<double> slower(faster);
+  for (double& value : slower) {
+    value = -value;
+  }
+  CHECK(decide(slower) == false);
+  for (const double other : {-0.3, 0.3}) {
+    std::vector<double> all(static_cast<std::size_t>(kMostBrackets), -other);
+    all[0] = 3 * other;
+    CHECK(decide(all) == (other < 0));
+    all[1] = other;
+    CHECK_FALSE(decide(all).has_value());
+  }
+}
+
+TEST_CASE("blocks of which every tenth is a tenth off leave most verdicts decided, and equal ones never faster") {
+  std::mt19937 random(29);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  const auto block = [&](double seconds) {
+    return seconds * std::exp(0.01 * normal(random)) * (uniform(random) < 0.1 ? 1.1 : 1);
+  };
+  const auto count = [&](double candidate_s, bool wanted) {
+    int found = 0;
+    for (int i = 0; i < 400; i++) {
+      std::vector<double> brackets;
+      std::optional<bool> decided;
+      for (double before = block(1e-3); !decided && brackets.size() < static_cast<std::size_t>(kMostBrackets);) {
+        const double mine = block(candidate_s), after = block(1e-3);
+        brackets.push_back(bracket(before, mine, after, 0));
+        decided = decide(brackets);
+        before = after;
+      }
+      found += decided == wanted ? 1 : 0;
+    }
+    return found;
+  };
+  CHECK(count(1e-3, false) >= 300);
+  CHECK(count(1e-3, true) == 0);
+  CHECK(count(0.85e-3, true) >= 360);
+  CHECK(count(0.85e-3, false) == 0);
 }
 
 TEST_CASE("a block counts where three of four windows were undisturbed, and all of its windows decide") {

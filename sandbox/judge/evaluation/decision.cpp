@@ -92,10 +92,11 @@ void Decision::after(const std::string& kind, double seconds) {
   }
   one->brackets.push_back(bracket(*one->before_s, candidate_s_, seconds, slack_s_));
   one->before_s = seconds;
-  const bool last = one->brackets.size() >= static_cast<std::size_t>(kMostBrackets);
   if (const std::optional<bool> decided = decide(one->brackets)) {
     one->faster = *decided;
-    one->settled = last && !*decided ? Settled::undecided : Settled::brackets;
+    one->settled = Settled::brackets;
+  } else if (one->brackets.size() >= static_cast<std::size_t>(kMostBrackets)) {
+    one->settled = Settled::undecided;
   }
 }
 
@@ -149,6 +150,8 @@ void Decision::write(Verdict& verdict) const {
     } else if (one.settled == Settled::no_baseline) {
       verdict.evidence[one.kind + "_missed"] = one.why;
       verdict.unresolved(SpeedReason::no_baseline);
+    } else if (one.settled == Settled::undecided) {
+      verdict.evidence["undecided"].push_back(one.kind);
     }
   }
   if (!any) {

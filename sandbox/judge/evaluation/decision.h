@@ -6,8 +6,7 @@
 //   beside           where the target has this rule: a block of the baseline right after the candidate's shows that the
 //                    candidate is not faster, which needs no bracket.
 //   brackets         baseline, candidate in a fresh process, baseline, shared by all baselines that are still open,
-//   until
-//                    the statistics decide; after kMostBrackets undecided is not faster.
+//                    until the statistics decide; what kMostBrackets leave undecided is not faster.
 //
 // A baseline that cannot be had any more leaves the speed unresolved. No processes, no clock; one thread at a time.
 #pragma once
@@ -63,7 +62,7 @@ class Decision {
   // The times by the first block and the cached readings, speed-ups with the candidate charged with the slack as in a
   // bracket, and evidence.KIND_unavailable.
   void write_times(Verdict& verdict) const;
-  // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved,
+  // What is faster, whether the speed is resolved, and the evidence for it: brackets, beside_s, unresolved, undecided,
   // KIND_missed.
   void write(Verdict& verdict) const;
 

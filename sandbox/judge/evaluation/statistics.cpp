@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace khost::judge {
 namespace {
@@ -32,6 +33,46 @@ Margin margin_of(double baseline_s, double between, const std::vector<double>& c
   const double within = 1.2533 * spread(candidate) / mine / std::sqrt(static_cast<double>(candidate.size()));
   // Two processes are compared, so the spread between processes counts on both sides.
   return {std::log(baseline_s / mine) - threshold(), std::sqrt(2 * between * between + within * within)};
+}
+
+// Student's t, two-sided at 0.01 / 4 a look, which are at 3, 4 and 5 brackets; n - 1 degrees of freedom.
+std::optional<bool> decided_by_mean(const std::vector<double>& brackets) {
+  constexpr std::size_t kFewest = 3;
+  constexpr std::array<double, 3> kQuantile{19.96, 10.87, 8.12};
+  const std::size_t n = brackets.size();
+  if (n < kFewest || n >= kFewest + kQuantile.size()) {
+    return std::nullopt;
+  }
+  const auto count = static_cast<double>(n);
+  const double mean = std::accumulate(brackets.begin(), brackets.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : brackets) {
+    squares += (value - mean) * (value - mean);
+  }
+  const double deviation = std::max(std::sqrt(squares / (count - 1)), kLeastBracketSpread);
+  const double half = kQuantile[n - kFewest] * deviation / std::sqrt(count);
+  const double margin = mean - threshold();
+  return std::abs(margin) > half ? std::optional(margin > 0) : std::nullopt;
+}
+
+// The sign test: how many brackets are on one side of the threshold. All of 9 (2^-9 where each side is as likely) or
+// all but one of 14 (15 * 2^-14). Neighbours share a block of the baseline, which makes such runs likelier: together
+// with the looks at the mean one answer of a candidate at the threshold is wrong in .6 to .8 % of 100,000 simulated
+// verdicts. Where every seventh to tenth block is 8 to 12 % off, five brackets decided 15 to 30 % of the verdicts, and
+// these 75 to 97 %.
+std::optional<bool> decided_by_signs(const std::vector<double>& brackets) {
+  struct Look {
+    std::size_t brackets, others;
+  };
+  constexpr std::array<Look, 2> kLooks{{{9, 0}, {kMostBrackets, 1}}};
+  const auto above = static_cast<std::size_t>(
+      std::count_if(brackets.begin(), brackets.end(), [](double value) { return value > threshold(); }));
+  for (const Look& look : kLooks) {
+    if (brackets.size() == look.brackets && std::min(above, brackets.size() - above) <= look.others) {
+      return above > look.others;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -86,27 +127,8 @@ double bracket(double before_s, double candidate_s, double after_s, double slack
 }
 
 std::optional<bool> decide(const std::vector<double>& brackets) {
-  const std::size_t n = brackets.size();
-  if (n < 2) {
-    return std::nullopt;
-  }
-  // Student's t, two-sided at 0.01 / 4 a look (2 to 5 brackets), n - 1 degrees of freedom.
-  constexpr std::array<double, 4> kQuantile{254.65, 19.96, 10.87, 8.12};
-  double mean = 0;
-  for (const double value : brackets) {
-    mean += value / static_cast<double>(n);
-  }
-  double variance = 0;
-  for (const double value : brackets) {
-    variance += (value - mean) * (value - mean) / static_cast<double>(n - 1);
-  }
-  const double deviation = std::max(std::sqrt(variance), kLeastBracketSpread);
-  const double half = kQuantile[std::min<std::size_t>(n, 5) - 2] * deviation / std::sqrt(static_cast<double>(n));
-  const double margin = mean - threshold();
-  if (std::abs(margin) > half) {
-    return margin > 0;
-  }
-  return n >= static_cast<std::size_t>(kMostBrackets) ? std::optional(false) : std::nullopt;
+  const std::optional<bool> by_mean = decided_by_mean(brackets);
+  return by_mean ? by_mean : decided_by_signs(brackets);
 }
 
 bool remembers(const std::vector<double>& seen, const std::vector<double>& unseen, double slack_s) {

@@ -26,7 +26,6 @@ local OPTIONS = { { name = "--set", kind = "list",
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
 local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
   against = "both" }
-local MOST_BRACKETS = 5  -- statistics.h
 -- Equal programs are told apart only where they take many slacks, and as surely as the machine lets them run: some
 -- milliseconds of arithmetic on what a core's cache holds, since memory is shared with whoever else the machine serves.
 local EQUAL, ROWS_OF_EQUALS = "cpu/good/mish_of_a_textbook", 256
@@ -200,10 +199,10 @@ local function equal_programs(process, pairs_wanted)
       local taken = #verdict.evidence.brackets.self
       brackets = brackets + taken
       -- Not where the brackets ended without a decision, nor where nothing may be said.
-      if verdict.speed == "measured" and (verdict.faster.self or taken < MOST_BRACKETS) then
+      if verdict.speed == "measured" and not verdict.evidence.undecided then
         decided = decided + 1
       else
-        local why = verdict.speed_reason ~= "" and verdict.speed_reason or verdict.speed
+        local why = verdict.speed_reason ~= "" and verdict.speed_reason or "brackets"
         undecided[why] = (undecided[why] or 0) + 1
       end
     end
