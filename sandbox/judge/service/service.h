@@ -44,7 +44,7 @@ class Service {
   friend class CpuEvaluation;
   Result<Json> evaluate_on_gpu(const Json& request);
   Result<Json> evaluate(const Json& request);
-  double read_rate(std::size_t bytes);
+  double read_rate(std::size_t bytes, bool again = false);
   Result<Json> ask(const std::string& kind, const std::string& source);
   // Both under sessions_mutex_.
   std::shared_ptr<Session> known_session(const std::string& hash);
