@@ -94,6 +94,17 @@ class SmallOutputs(unittest.TestCase):
             kept = torch.arange(4) != place
             self.assertEqual(c.wrong(lambda x, kept=kept: [stats(x) * torch.where(kept, 1.0, 0.999)]), [1])
 
+    def test_columns_of_different_statistics_have_bounds_of_their_own(self):
+        c = Calibrated("torch.stack([x.mean(1), x.pow(2).sum(1), x.pow(6).sum(1)], 1)", "torch.randn(30, 16384)")
+
+        def plain(x, part=1.0):
+            exact = x.double()
+            return [torch.stack([part * exact.mean(1), exact.pow(2).sum(1), exact.pow(6).sum(1)], 1).float()]
+
+        for kind in ("drawn", "planted"):
+            self.assertEqual(c.wrong(plain, kind), [0], kind)
+        self.assertGreater(c.wrong(lambda x: plain(x, 0.0))[0], 20)
+
     def test_a_loss_without_its_last_element(self):
         c = Calibrated("F.mse_loss(a, b)", "torch.rand(1000, 1003), torch.rand(1000, 1003)", "a, b")
         self.assertEqual((c.answer["uninformative"], c.answer["planting"]), ("", ""))

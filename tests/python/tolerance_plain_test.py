@@ -50,6 +50,11 @@ class PlainKernels(unittest.TestCase):
         c = Calibrated("F.elu(x)", "torch.rand(64, 512)")  # the input itself passes on drawn sets
         self.assertEqual(passing([c.calibration.sample(), c.calibration.sample()]), [])
 
+    def test_a_long_sum_in_one_double(self):
+        inputs = "torch.rand(16, 65536, dtype=torch.float64)"
+        c = self.accepted("x.sum(1)", inputs, lambda x: [x.cumsum(1)[:, -1]], ("drawn",))
+        self.assertGreater(c.wrong(lambda x: [x.float().double().sum(1)])[0], 8)
+
     def test_half_types_are_refused_all_the_same(self):
         for forward, inputs in (("torch.tanh(x)", X), ("F.elu(x)", X), ("F.mish(x)", X),
                                 ("F.mish(x)", "2 * torch.randn(1024, 1024)"), ("F.logsigmoid(x)", X)):

@@ -4,7 +4,7 @@
 
 #include "sandbox/judge/cuda/calibration.h"
 #include "sandbox/judge/cuda/evaluation.h"
-#include "sandbox/judge/evaluation/second_try.h"
+#include "sandbox/judge/evaluation/tries.h"
 #include "sandbox/judge/service/background.h"
 #include "sandbox/judge/service/service.h"
 
@@ -180,7 +180,7 @@ Result<Json> Gpu::evaluate(const Json& request) {
   if (kind != "evaluate") {
     return GpuEvaluation(*this, request, kind == "verify" ? Purpose::verify : Purpose::profile).run();
   }
-  return with_second_try([&] { return GpuEvaluation(*this, request, Purpose::verdict).run(); },
+  return with_more_tries([&] { return GpuEvaluation(*this, request, Purpose::verdict).run(); },
                          [](const Json& verdict) {
                            const std::string status = verdict.value("status", "");
                            return (status == "void" || status == "oom") && verdict.value("reason", "") != "host";

@@ -6,7 +6,7 @@
 #include "sandbox/judge/cpu/bandwidth.h"
 #include "sandbox/judge/cpu/evaluation.h"
 #include "sandbox/judge/cpu/subject.h"
-#include "sandbox/judge/evaluation/second_try.h"
+#include "sandbox/judge/evaluation/tries.h"
 #include "sandbox/judge/service/background.h"
 #include "sandbox/judge/task/check.h"
 
@@ -206,7 +206,7 @@ Result<Json> Service::evaluate(const Json& request) {
   if (request.value("measure", true)) {
     warm_up();
   }
-  return with_second_try([&] { return CpuEvaluation(*this, request, Purpose::verdict).run(); },
+  return with_more_tries([&] { return CpuEvaluation(*this, request, Purpose::verdict).run(); },
                          [](const Json& verdict) { return verdict.value("status", "") == "void"; });
 }
 

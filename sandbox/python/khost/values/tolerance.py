@@ -67,6 +67,15 @@ def granted(measured):
     return min(max(min(SHARE * measured, MOST_SHARE), MORE * measured + MORE_ROOM if measured > MORE_ROOM else 0.0), MOST)
 
 
+def period_of(like):
+    """How many elements of a small output have bounds of their own: all of them, or where these are too many those of a row,
+    such as [x.mean(1), x.var(1)] stacked; 0 where none has."""
+    count, columns = like.numel(), like.shape[-1] if like.dim() else 1
+    if count > SEPARATE:
+        return columns if 1 < columns <= SEPARATE and count < OCTAVES else 0
+    return count if count > 1 else 0
+
+
 class FloatMeasure:
     """Errors of one float output over the sets of one kind."""
 
@@ -80,7 +89,9 @@ class FloatMeasure:
         self.wide = self.long = self.far = None  # of inputs moved by many roundings; of a plain kernel; moved far
         self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
         self.elements, self.zeros, self.seen = 0, 0, 0
-        self.each = torch.zeros(like.numel(), dtype=torch.float64) if 1 < like.numel() <= SEPARATE else None
+        self.period = period_of(like)
+        self.each = torch.zeros(self.period, dtype=torch.float64) if self.period else None
+        self.rows = like.numel() // self.period if self.period else 0
         self.sizes = []  # of the same elements, in each set
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
         self.counted = Counted(like.numel())
@@ -116,7 +127,7 @@ class FloatMeasure:
         every = torch.maximum(own, conditioned)
         if self.each is not None:
             self.keep_each(torch.where(sound, every, 0.0))
-            self.sizes.append(ours.abs().cpu())
+            self.sizes.append(ours.abs().cpu().reshape(-1, self.period).amax(0))
         if not bool(sound.all()):
             octave, own, conditioned, ours, every = (x[sound] for x in (octave, own, conditioned, ours, every))
             far = None if far is None else far[sound]
@@ -141,8 +152,8 @@ class FloatMeasure:
         self.far.add(self.octaves.rows(ours[held]), (other - double)[held].abs())
 
     def keep_each(self, errors):
-        if self.each is not None and errors.numel() == self.each.numel():
-            self.each = torch.maximum(self.each, errors.cpu())
+        if self.each is not None and errors.numel() == self.rows * self.period:
+            self.each = torch.maximum(self.each, errors.cpu().reshape(-1, self.period).amax(0))
 
     def add_sequential(self, expected, sequential, exact=None, planted=False):
         """What a plain kernel is off by, a part of it. Elements that are off by far more have been taken across a jump, or are
@@ -183,8 +194,8 @@ class FloatMeasure:
         return self.octaves.ulp(self.computed)
 
     def by_element(self):
-        """Whether each element of a small output has a bound of its own: their errors are of different sizes, and what an
-        element measures is much the same in each set."""
+        """Whether each element of a small output, or each of its columns, has a bound of its own: their errors are of
+        different sizes, and what one measures is much the same in each set."""
         if self.each is None or float(self.each.max()) == 0 or spread(self.each.tolist()) <= APART:
             return False
         sizes = torch.stack(self.sizes)
@@ -193,17 +204,21 @@ class FloatMeasure:
     def roundings(self):
         """What a long sum of terms of one sign is off by, as a part of itself; 0 where that is less than a rounding."""
         roundings = math.sqrt(self.terms) / LONG_SUM
-        return roundings * 2.0 ** -24 if roundings > 1 and self.computed != torch.float64 else 0.0
+        return roundings * self.rounding() if roundings > 1 else 0.0
+
+    def rounding(self):
+        """Of the dtype in which kernels compute, as a part of a value."""
+        return 2.0 ** -53 if self.computed == torch.float64 else 2.0 ** -24
 
     def relative_part(self):
         """Of bounds by element: what any element may be off by, as a part of itself, over K."""
-        u = 2.0 ** -53 if self.computed == torch.float64 else 2.0 ** -24
-        return max(self.roundings(), u) if self.by_element() else 0.0
+        return max(self.roundings(), self.rounding()) if self.by_element() else 0.0
 
     def table(self):
         """Q for each octave, and at least what a long sum of terms of one sign is off by; or Q for each element."""
         if self.by_element():
-            return torch.cat([self.each, torch.zeros(OCTAVES - self.each.numel(), dtype=torch.float64)])
+            table = self.each.repeat(self.rows)
+            return torch.cat([table, torch.zeros(OCTAVES - table.numel(), dtype=torch.float64)])
         q, sizes = self.quantiles()
         return self.with_long_sums(self.one_octave(q, sizes) if self.elements < ONE_BIN else self.filled(q, sizes))
 
