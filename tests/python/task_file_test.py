@@ -324,6 +324,9 @@ class AnswerTest(unittest.TestCase):
         self.assertIn("scales.1.0 is nan", zygote.as_json({"scales": [[1.0], [float("nan")]]}))
         self.assertEqual(zygote.as_json({"a": [1.0]}), '{"a": [1.0]}')
 
+    def test_half_of_a_surrogate_pair_has_no_form_either(self):
+        self.assertEqual(zygote.as_json({"error": "café " + chr(0xdcff)}), '{"error": "café ?"}')
+
     def test_a_fault_is_told_without_the_name_of_our_class(self):
         try:
             Task(HEAD)

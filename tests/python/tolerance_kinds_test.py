@@ -105,6 +105,12 @@ class SmallOutputs(unittest.TestCase):
             self.assertEqual(c.wrong(plain, kind), [0], kind)
         self.assertGreater(c.wrong(lambda x: plain(x, 0.0))[0], 20)
 
+    def test_few_elements_beside_zeros(self):
+        forward, inputs = "torch.relu(x @ w - 72)", "torch.randn(512, 256), torch.randn(256, 1024)"
+        c = Calibrated(forward, inputs, names="x, w")
+        for kind in ("drawn", "drawn", "drawn", "planted"):
+            self.assertEqual(c.wrong(lambda x, w: [torch.relu((x.double() @ w.double()).float() - 72)], kind), [0], kind)
+
     def test_a_loss_without_its_last_element(self):
         c = Calibrated("F.mse_loss(a, b)", "torch.rand(1000, 1003), torch.rand(1000, 1003)", "a, b")
         self.assertEqual((c.answer["uninformative"], c.answer["planting"]), ("", ""))

@@ -62,9 +62,10 @@ def send(channel, answer):
 
 
 def as_json(answer):
-    """JSON has no NaN and no infinities, and its readers refuse them: an answer that holds one is an error that names it."""
+    """JSON has no NaN and no infinities, and its readers refuse them: an answer that holds one is an error that names it.
+    Half of a surrogate pair, which a stranger's message may hold and UTF-8 has no form for, is a question mark."""
     try:
-        return json.dumps(answer, allow_nan=False)
+        return json.dumps(answer, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
     except ValueError:
         return json.dumps({"error": f"the answer's {not_finite_in(answer, '')}, for which JSON has no form"})
 

@@ -273,6 +273,8 @@ class FloatMeasure:
         full = torch.nonzero(sizes >= FULL).reshape(-1)
         if full.numel() == 0:
             return torch.full((OCTAVES,), float(q.max()), dtype=torch.float64)
+        if int(full.max()) == 0:
+            return self.seldom(q, sizes)
         result = torch.zeros(OCTAVES, dtype=torch.float64)
         for octave in range(OCTAVES):
             nearest = int(full[(full - octave).abs().argmin()])
@@ -288,6 +290,15 @@ class FloatMeasure:
         if above.numel() and above[0] > 0 and sizes[0] > 0:
             result[0] = max(float(result[0]), float(q[int(above[0])]))
         return result
+
+    def seldom(self, q, sizes):
+        """Of an output of zeros with few other elements, as of relu(x @ w - 72): what one of these is off by may any be, and
+        larger ones in proportion."""
+        seen = torch.nonzero(sizes[1:]).reshape(-1) + 1
+        if not seen.numel():
+            return torch.full((OCTAVES,), float(q[0]), dtype=torch.float64)
+        above = (torch.arange(OCTAVES) - seen[-1]).clamp(min=0) * self.octaves.step
+        return torch.maximum(q[seen].max() * torch.exp2(above.clamp(max=1000).double()), q[0]).clamp(max=1e300)
 
     def bounds(self, table, k):
         """K Q; a few steps of what counts; below sixteen times the smallest normal number, what a flush to zero changes."""
