@@ -84,13 +84,6 @@ local function rate(label, ask, chosen, listed)
   return 3600 * chosen.mix / (sched.now() - begin), statuses
 end
 
-local function told(statuses)
-  local parts = {}
-  for status, count in pairs(statuses) do parts[#parts + 1] = ("%d %s"):format(count, status) end
-  table.sort(parts)
-  return table.concat(parts, ", ")
-end
-
 local function compared(judge, seen, url, chosen)
   local listed, opened = {}, progress.begin("new tasks", chosen.tasks)
   for i, task in ipairs(mix.tasks(chosen.target, chosen.tasks)) do
@@ -110,7 +103,7 @@ local function compared(judge, seen, url, chosen)
       local an_hour, statuses = rate(side, asks[side], chosen, listed)
       rates[side][round] = an_hour
       log.print(("%-7s %d distinct over %d tasks   %.0f verdicts an hour (%s)"):format(side, chosen.mix, #listed,
-        an_hour, told(statuses)))
+        an_hour, mix.told(statuses)))
     end
   end
   local added = {}

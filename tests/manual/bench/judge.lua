@@ -128,13 +128,9 @@ local function mixed(process, count, jobs, tasks, target, timed_only)
     by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
     exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
   end)
-  local seconds, parts = sched.now() - begin, {}
-  for status, number in pairs(by_status) do
-    parts[#parts + 1] = ("%d %s"):format(number, status)
-  end
-  table.sort(parts)
+  local seconds = sched.now() - begin
   log.print(("warm, %d distinct%s over %d tasks   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
-    timed_only and " timed" or "", #tasks, seconds / count, 3600 * count / seconds, table.concat(parts, ", ")))
+    timed_only and " timed" or "", #tasks, seconds / count, 3600 * count / seconds, mix.told(by_status)))
   log.print(("where it goes       %s"):format(shares(walls, judged)))
   log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
     quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))

@@ -79,4 +79,16 @@ function mix.body(i, tasks, target, timed_only)
   return body
 end
 
+--- "3 build_failed, 4 ok", for people.
+---@param by_status table<string, integer>
+---@return string
+function mix.told(by_status)
+  local parts = {}
+  for status, number in pairs(by_status) do
+    parts[#parts + 1] = ("%d %s"):format(number, status)
+  end
+  table.sort(parts)
+  return table.concat(parts, ", ")
+end
+
 return mix
