@@ -68,6 +68,11 @@ class JudgedTest(unittest.TestCase):
                    "        return torch.tanh(x) * 2\n\n" + model("return self.part(x)", "self.part = torch.jit.script(Part())") +
                    INPUT)
 
+    def test_what_a_task_compiles_is_left_as_it_is(self):
+        decorated = "@torch.compile(dynamic=False)\ndef twice(x):\n    return x * 2\n\n"
+        self.sound(HEAD + decorated + model("return self.part(twice(x)) + torch.compile(torch.tanh)(x)",
+                                            "self.part = torch.compile(nn.Linear(8, 8))\nself.compile()") + INPUT)
+
     def test_the_text_of_a_function_is_known(self):
         seen = self.sound(HEAD + "import inspect\ndef double(x):\n    return x * 2\nTEXT = inspect.getsource(double)\n" +
                           "CLASS = None\n" + model("assert 'x * 2' in TEXT and 'super()' in inspect.getsource(type(self))\n"

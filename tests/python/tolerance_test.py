@@ -279,12 +279,13 @@ class Planting(unittest.TestCase):
         self.assertTrue(torch.equal(inside, torch.get_rng_state()))
         torch.set_rng_state(state)
 
-    def test_probabilities_keep_planting_off(self):
+    def test_probabilities_stay_probabilities(self):
         c = Calibrated('F.binary_cross_entropy(a, b, reduction="none")',
                        "torch.rand(128, 512) * 0.98 + 0.01, torch.rand(128, 512)", "a, b")
-        self.assertIn("all in [0, 1]", c.answer["planting"])
-        self.assertIsNone(c.answer["kinds"]["planted"])
-        self.assertEqual(c.answer["uninformative"], "")
+        self.assertEqual((c.answer["planting"], c.answer["uninformative"], c.answer["bold"]), ("", "", False))
+        for value, low, high in zip(c.calibration.sample(planted=True).values, (0.01, 0.0), (0.99, 1.0)):
+            self.assertGreaterEqual(float(value.min()), low)
+            self.assertLessEqual(float(value.max()), high)
 
     def test_a_model_that_raises_on_outliers_gets_none(self):
         c = Calibrated("torch.exp(x) if bool((x.abs() < 6.5).all()) else missing", "torch.randn(16, 64).clamp(-3.4, 3.3)")
@@ -301,6 +302,58 @@ class Planting(unittest.TestCase):
                        "torch.randn(2048, 100), torch.randint(0, 100, (2048,)).float()", "x, y")
         self.assertEqual((c.answer["uninformative"], c.answer["planting"], c.answer["oracle_error"]), ("", "", ""))
         self.assertEqual(c.answer["kinds"]["drawn"][0]["share"], 0)
+
+
+class OneSign(unittest.TestCase):
+    """Tensors of one sign are planted in without leaving their range (contrast.py)."""
+
+    def test_lines_have_their_extremes_at_the_end_and_the_range_stays(self):
+        for shape in ((640, 100), (8, 160, 33), (100003,)):
+            for tensor in (torch.rand(shape), torch.rand(shape) + 1, -torch.rand(shape), torch.rand(shape).half(),
+                           torch.relu(torch.randn(shape))):
+                before = tensor.clone()
+                for seed in (3, 4):  # the largest, then the smallest of all stands last
+                    self.assertEqual(plant([tensor], seed), ("", False))
+                self.assertGreaterEqual(float(tensor.min()), float(before.min()))
+                self.assertLessEqual(float(tensor.max()), float(before.max()))
+                self.assertEqual(int((tensor == 0).sum()), int((before == 0).sum()))
+                last = shape[-1] - 1
+                ends = int((tensor.argmax(-1) == last).sum() + (tensor.argmin(-1) == last).sum())
+                if bool(before.all()):  # an exact zero may stand in the last place, and stays there
+                    self.assertGreater(ends, 0 if len(shape) == 1 else 10)
+
+    def test_an_order_is_kept(self):
+        square = torch.rand(80, 80)
+        corner = torch.rand(1000, 2)
+        for tensor in (torch.softmax(square, 0), torch.softmax(square, 1), square.cumsum(0), square + square.t(),
+                       torch.cat([corner, corner + torch.rand(1000, 2)], 1)):
+            before = tensor.clone()
+            self.assertNotEqual(plant([tensor], 3).why, "")
+            self.assertTrue(torch.equal(tensor, before))
+        for low, high in ((square, square + torch.rand(80, 80)), (square, 1 - square)):
+            self.assertIn("in order with another input", plant([low, high], 3).why)
+
+    def test_a_row_without_its_last_element(self):
+        for forward, cut in (("x.amax(1)", lambda x: x[:, :-1].amax(1)), ("x.amin(1)", lambda x: x[:, :-1].amin(1)),
+                             ("(x > 0.999).any(1)", lambda x: (x[:, :-1] > 0.999).any(1)),
+                             ("x.amax(0)", lambda x: x[:-1].amax(0))):
+            c = Calibrated(forward, "torch.rand(1024, 1021)")
+            self.assertGreater(c.wrong(lambda x: [cut(x)], "planted")[0], 0, forward)  # noqa: B023
+
+    def test_an_epsilon_shows(self):
+        c = Calibrated("x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1e-6)", "torch.rand(256, 512)")
+        bare = c.wrong(lambda x: [x * torch.rsqrt(x.square().mean(1, keepdim=True))], "planted")
+        self.assertGreater(bare[0], 0)
+        exact = c.wrong(lambda x: [x.double() / (x.double().square().mean(1, keepdim=True) + 1e-6).sqrt()], "planted")
+        self.assertEqual(exact, [0])
+
+    def test_zeros_hold_numbers(self):
+        c = Calibrated("torch.tanh(x + h + self.b)", "torch.randn(64, 256), torch.zeros(64, 256)", "x, h",
+                       init="self.register_buffer('b', torch.zeros(256))")
+        sample = c.calibration.sample(planted=True)
+        x, h = sample.values
+        for without in (torch.tanh(x + sample.model.b), torch.tanh(x + h)):
+            self.assertGreater(refused(c.answer["kinds"]["planted"][0], without, sample.expected[0]), 0)
 
 
 class Tasks(unittest.TestCase):

@@ -97,7 +97,8 @@ bool CpuEvaluation::stale_weights(Subject& subject, std::size_t set) {
                           {"source", session_->source()},
                           {"state_seed", earlier->seed},
                           {"inputs_seed", now.seed},
-                          {"plant", now.planted}};
+                          {"plant", now.planted},
+                          {"bold", session_->calibration()->bold}};
     const Result<Json> answer = child->call(request, {region->fd()}, kReferenceTimeout_s);
     if (answer && !compare(plan_.outputs, subject.outputs(), layouts.outputs, region->data(), tolerances_.of(now))) {
       return true;

@@ -120,7 +120,8 @@ def answer(request, fds, state, channel):
             from khost.baselines.device_memory import load_library, region
             library = load_library(request["library"])
             regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
-        return state["session"].sets(request["seeds"], regions, request.get("planted") or [False] * len(regions))
+        return state["session"].sets(request["seeds"], regions, request.get("planted") or [False] * len(regions),
+                                     bool(request.get("bold")))
     if kind == "calibrate":
         return state["session"].calibrate(request.get("settle", True))
     if kind == "record":

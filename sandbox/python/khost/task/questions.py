@@ -6,7 +6,7 @@ import time
 import torch
 
 from khost.task.manifest import Layout, leaves, mapped
-from khost.values.planting import Reach, plant_set
+from khost.values.planting import Reach, plant
 from khost.task.task_file import Task, call, state_of
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
@@ -19,7 +19,7 @@ def mixed(request, region):
     model = task.model(request["state_seed"], live=True)
     values = task.inputs(request["inputs_seed"] + 1)
     if request["plant"]:
-        plant_set(values, request["inputs_seed"] + 2, Reach.of(model, values))  # the seed that reference.py takes
+        plant(values, request["inputs_seed"] + 2, request["bold"], Reach.of(model, values))  # the seed that reference.py takes
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 

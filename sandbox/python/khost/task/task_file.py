@@ -19,6 +19,7 @@ from khost.task.manifest import leaves, with_tensors
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
+compiled = torch.compile  # for whoever compiles a task's model on purpose
 LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
 
 
@@ -39,6 +40,11 @@ def seed_all(seed):
         numpy.random.seed(seed % 2**32)
     except ImportError:
         pass
+
+
+def left_as_it_is(model=None, *args, **options):
+    """torch.compile in a task's file: it says how fast, not what; whether a compiler is faster is a baseline's question."""
+    return (lambda function: function) if model is None else model
 
 
 def moved(value, device):
@@ -74,6 +80,7 @@ class Task:
         self.source, self.seed, self.device = source, seed, device
         self.draws_there = device != "cpu"  # whether the task's own code may draw on the device
         seed_all(seed)
+        torch.compile = left_as_it_is
         self.module = own_file_only(lambda: executed(source))
         self.unchanging = None  # names of parameters that a constructor makes the same, whatever the seed is
         for name in ("Model", "get_inputs"):

@@ -36,10 +36,11 @@ WHOLE = ("pass_through", "affine", "sub_sample", "truncated")
 
 
 class Sample:
-    """One set: the model, its inputs, and what it returned. `plain`: of a planted set, what it returns without them."""
+    """One set: the model, its inputs, and what it returned. Of a planted set, `plain`: what it returns on the numbers as they
+    were drawn, `outliers`: whether some stand in it (planting.py)."""
 
-    def __init__(self, model, values, expected, plain=None):
-        self.model, self.values, self.expected, self.plain = model, values, expected, plain
+    def __init__(self, model, values, expected, plain=None, outliers=False):
+        self.model, self.values, self.expected, self.plain, self.outliers = model, values, expected, plain, outliers
 
 
 class Answer:

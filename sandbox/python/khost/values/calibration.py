@@ -3,6 +3,7 @@
 The answer's form is the judge's (sandbox/judge/values/tolerance.h): for each kind of set and each output tensor the bound, what
 speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
 
+import copy
 import functools
 import secrets
 import time
@@ -13,7 +14,7 @@ from khost.values import bank
 from khost.values.forms import TextbookForms
 from khost.values.oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from khost.process.out_of_memory import is_out_of_memory
-from khost.values.planting import NOWHERE, Reach, plant, reason_against
+from khost.values.planting import NOWHERE, Reach, plant, reason_against, zero_buffers
 from khost.values.repeated_sets import draws_anything, equal_sets, few_values
 from khost.values.rule import PLANTED_STEPS, STEPS, Rule
 from khost.values.sums import Sums
@@ -39,9 +40,10 @@ def fresh_seed():
 def outlying(sample, bold=False, number=0):
     """The sample with outliers, planted in place: of samples with even and odd numbers the last one has other signs.
     Unplantable says why not."""
-    why = plant(sample.values, fresh_seed() // 2 * 2 + 1 - number % 2, bold, Reach.of(sample.model, sample.values))
-    if why:
-        raise Unplantable(why)
+    reach, buffers = Reach.of(sample.model, sample.values), zero_buffers(sample.model)
+    planted = plant(sample.values, fresh_seed() // 2 * 2 + 1 - number % 2, bold, reach, buffers=buffers)
+    if planted.why:
+        raise Unplantable(planted.why)
     try:
         outputs = run(sample.model, sample.values)
     except Exception as error:
@@ -49,7 +51,7 @@ def outlying(sample, bold=False, number=0):
     why = reason_against(sample.expected, outputs)
     if why:
         raise Unplantable(why)
-    return bank.Sample(sample.model, sample.values, outputs, sample.expected)
+    return bank.Sample(sample.model, sample.values, outputs, sample.expected, planted.outliers)
 
 
 class Calibration:
@@ -82,14 +84,25 @@ class Calibration:
         self.plant()
 
     def plant(self, bold=False):
-        """Samples with outliers, or why there are none."""
+        """Samples with outliers, or why there are none. Where bold ones cannot be had, what there was stays. Returns whether
+        there are new ones."""
         large = all(x.numel() >= LARGE for x in self.samples["drawn"][0].expected)
-        self.bold = bold
+        before, self.bold = self.bold, bold
         try:
             self.samples["planted"] = [self.sample(True, number) for number in range(1 if large else 2)]
             self.planting = ""
+            return True
         except Unplantable as error:
-            self.planting = " ".join(str(error).split())
+            self.bold = before
+            if "planted" not in self.samples:
+                self.planting = " ".join(str(error).split())
+            return False
+
+    def wants_bold(self, passing):
+        """Whether outliers in tensors of one sign are worth leaving what may be their domain."""
+        planted = self.samples.get("planted")
+        bare = not planted[0].outliers if planted else self.planting.startswith(NOWHERE)
+        return bare and bool(passing or self.reduces())
 
     def measures(self, kind):
         """The errors of each output over the samples of a kind. A float64 output whose own error is that of float32 is
@@ -146,7 +159,7 @@ class Calibration:
         """What textbooks' forms of functions lose far out. A planted set has so few outliers that most octaves of a tail hold
         none of them and many elements from near zero; here one element in a hundred is an outlier."""
         model, values = self.samples["drawn"][0].model, fresh(self.samples["drawn"][0].values)
-        if plant(values, fresh_seed(), self.bold, Reach.of(model, values), TAILS):
+        if plant(values, fresh_seed(), self.bold, Reach.of(model, values), TAILS).why:
             return
         try:
             sample = bank.Sample(model, values, run(model, values))
@@ -292,14 +305,12 @@ class Calibration:
         if "planted" in self.samples:
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
         refused_by, passing, idle = self.outcome(equal)
-        if self.planting.startswith(NOWHERE) and (passing or self.reduces()):
-            self.plant(bold=True)
-            if "planted" in self.samples:
-                ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
-                refused_by, passing, idle = self.outcome(equal)
+        if self.wants_bold(passing) and self.plant(bold=True):
+            ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+            refused_by, passing, idle = self.outcome(equal)
         uninformative = f"an answer that leaves the work out passes: {', '.join(passing[:4])}" if passing else ""
         return {"kinds": {"drawn": self.entries("drawn"), "planted": self.entries("planted")},
-                "planting": self.planting, "constant": constant, "equal_sets": equal and not constant,
+                "planting": self.planting, "bold": self.bold, "constant": constant, "equal_sets": equal and not constant,
                 "uninformative": uninformative, "ambiguous": ambiguous, "unobservable": idle, "bank": refused_by,
                 "oracle_error": self.oracle_error}
 
@@ -319,17 +330,17 @@ def passing(samples):
     calibration.judge("drawn", equal)
     _, names, _ = calibration.outcome(equal)
     for bold in (False, True):
-        if not names:
+        planted = calibration.samples.get("planted")
+        if not names or planted and planted[0].outliers:
             break
         first = samples[0]
         try:
-            calibration.samples["planted"] = [outlying(bank.Sample(first.model, fresh(first.values),
+            calibration.samples["planted"] = [outlying(bank.Sample(copy.deepcopy(first.model), fresh(first.values),
                                                                    first.expected), bold)]
         except Unplantable:
             continue
         calibration.judge("planted", equal)
         _, names, _ = calibration.outcome(equal)
-        break
     return names
 
 

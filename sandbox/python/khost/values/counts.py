@@ -2,6 +2,8 @@
 element of the inputs that one rounding takes across the threshold changes such a number by one step, in any output and
 in none for certain, so that no share of the output's elements describes it: each of them may be off by a few steps."""
 
+import math
+
 import torch
 
 MOST = 256      # elements of an output; of larger ones a share may be beyond
@@ -9,6 +11,7 @@ ZERO = 2.0 ** -40  # what double loses, as a part of the value
 OFF = 0.05      # steps by which a difference may miss a whole number of them
 MOVES = 4096    # roundings of the run that was moved far (tolerance.FAR)
 KERNELS = 16    # roundings by which an honest kernel may be off, to all sides or to one
+DEVIATIONS = 2  # of the number of those that lie so near: each set has another
 SMALL = 64      # steps that a value must have for each one that is granted
 
 
@@ -44,8 +47,8 @@ class Counted:
         if bool(((counts - counts.round()).abs() > OFF).any()):
             return 0.0
         # Of so many that were taken across, half of them up and half down, the square root is left.
-        crossed = float(far.max() / step) ** 2
-        granted = step * (1 + int(KERNELS * crossed / MOVES))
+        crossed = float(far.max() / step) ** 2 * KERNELS / MOVES
+        granted = step * (1 + int(crossed + DEVIATIONS * math.sqrt(crossed)))
         return granted if SMALL * granted <= size else 0.0
 
 

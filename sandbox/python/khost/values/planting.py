@@ -1,27 +1,32 @@
 """Planted sets: a few elements of float inputs stand far beyond the others, at random places and at the ends of axes, so
 that an answer must be right there too; where a model divides by what it measures of its inputs, one row is small, so that
 what guards the division shows. Planting keeps what a task may count on: a tensor whose values have structure is left alone,
-exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`)."""
+exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`). Tensors of one sign
+have no outliers; contrast.py arranges what they hold. Inputs that are all zeros in each set (a first hidden state) hold numbers."""
 
 import math
+import typing
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from khost.values.contrast import contrast, related
 from khost.task.manifest import leaves
-from khost.task.task_file import call, fresh
+from khost.task.task_file import call, fresh, state_of
 
 OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 SMALLEST = 64
 FEW = 16          # a tensor with no more different values is a mask, a level or a label
 LOOKED_AT = 1 << 16
 NOWHERE = "no input bears outliers"
+IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
 LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
 OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 ROWS = 4          # slices along an axis of which one may be small, ...
-SMALL = {torch.float16: 2.0 ** -7}  # ... by so much, or by 2^-12: its variance is that of the usual epsilons, or less
+SMALLEST_PART = 2.0 ** -12  # ... by so much: its variance is that of the usual epsilons, or less; ...
+SMALL = {torch.float16: 2.0 ** -7}  # ... in a dtype of few exponents by less
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
            "std_mean"}
@@ -87,9 +92,9 @@ def structure(tensor, bold=False):
     if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
         return "few different values"
     if low >= 0 and not bold:
-        return "all in [0, 1]" if high <= 1 else "none below zero"
+        return IN_UNIT if high <= 1 else NONE_BELOW
     if high <= 0 and not bold:
-        return "none above zero"
+        return NONE_ABOVE
     if sorted_rows(tensor):
         return "sorted"
     if symmetric(tensor):
@@ -157,7 +162,7 @@ def shrink_slices(tensor, generator):
         size = tensor.shape[axis]
         if size >= ROWS:
             tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
-                SMALL.get(tensor.dtype, 2.0 ** -12))
+                SMALL.get(tensor.dtype, SMALLEST_PART))
 
 
 def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1, share=OUTLIERS):
@@ -195,19 +200,51 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1, s
     return ""
 
 
-def plant(values, seed, bold=False, reach=None, share=OUTLIERS):
-    """Plants in all tensors that bear it, in place. Returns "" or why nothing was planted. `seed`: of the places; an even one
-    makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other. `bold`:
-    also in tensors of one sign, which may be a domain; for tasks that drawn sets alone say nothing about, where nothing
-    else can be planted. `share`: of the elements of each tensor, in sets that judge nothing."""
+class Planted(typing.NamedTuple):
+    """What was planted. `why`: the reason where nothing was, else "". `outliers`: whether a tensor got some, and not only
+    another arrangement of what it holds."""
+    why: str
+    outliers: bool
+
+
+def zeros(tensor):
+    """Whether a float tensor holds zeros only and is large enough for planting."""
+    return tensor.is_floating_point() and tensor.numel() >= SMALLEST and dense(tensor) and not bool(tensor.any())
+
+
+def zero_buffers(model):
+    """Of a model that nobody else uses: a candidate that leaves them out is right in each drawn set."""
+    parameters = {id(p) for p in model.parameters()}
+    return [t.data for t in state_of(model).values() if id(t) not in parameters and zeros(t)]
+
+
+def arranged(tensor, others, generator, last, reach):
+    """Plants in a tensor of one sign; returns why not, or ""."""
+    if related(tensor, others):
+        return "in order with another input"
+    return contrast(tensor, generator, last, bool(reach and reach.guarded), SMALL.get(tensor.dtype, SMALLEST_PART))
+
+
+def plant(values, seed, bold=False, reach=None, share=OUTLIERS, buffers=()):
+    """Plants in all tensors that bear it, in place. `seed`: of the places; an even one makes the outlier in the last place
+    negative, since a maximum shows one sign only and a minimum the other. `bold`: outliers also in tensors of one sign, which
+    may be a domain; for tasks that other sets say nothing about. `share`: of the elements of each tensor, in sets that
+    judge nothing. `buffers`: zeros of the model, which get numbers from 0 to 1, as inputs of zeros do."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
-    reasons, planted = [], False
-    up = 1
-    for place, tensor in enumerate(leaves(values)):
-        why = add_outliers(tensor, generator, bold, up, reach, up if seed % 2 else -up, share)
-        planted, up = planted or not why, up if why else -up  # outliers of one sign would cancel in a difference
+    reasons, outliers, count, up = [], False, 0, 1
+    inputs = leaves(values)
+    for place, tensor in enumerate([*inputs, *buffers]):
+        last = up if seed % 2 else -up
+        why = add_outliers(tensor, generator, bold, up, reach, last, share)
+        outliers, up = outliers or not why, up if why else -up  # outliers of one sign would cancel in a difference
+        if why in ONE_SIGN:
+            why = arranged(tensor, inputs, generator, last, reach)
+        elif zeros(tensor):
+            tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))
+            why = ""
+        count += not why
         reasons.append(f"input {place}: {why}")
-    return "" if planted else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none")
+    return Planted("" if count else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), outliers)
 
 
 def reason_against(plain, planted):
@@ -220,9 +257,3 @@ def reason_against(plain, planted):
             if bool(broken.any()):
                 return f"output {place} is not finite with outliers where it was"
     return ""
-
-
-def plant_set(values, seed, reach):
-    """Plants the inputs of one set: boldly where that is the only way, which the calibration has tried."""
-    if plant(values, seed, False, reach):
-        plant(values, seed, True, reach)

@@ -1,12 +1,13 @@
-"""The model with every sum in one float32 accumulator, term after term, and with functions as textbooks have them: what a
-plain kernel with one thread a row loses. PyTorch's own sums are pairwise or in double and do not show it."""
+"""The model with every sum in one accumulator (float32, or float64 for a task of that), term after term, and with functions
+as textbooks have them: what a plain kernel with one thread a row loses. PyTorch's own sums are pairwise or in double and do
+not show it."""
 
 import math
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.values.forms import TextbookForms
+from khost.values.forms import TextbookForms, wide
 
 try:
     import numpy
@@ -18,11 +19,11 @@ ONE_PASS = 16         # variances of which the squared mean is no larger part ar
 
 
 def sequential_sum(x, dim):
-    """A float32 accumulator along `dim`, a second one over pieces of 2^16 terms."""
-    moved = x.float().movedim(dim, -1).contiguous().cpu().numpy()
-    sums = [numpy.cumsum(moved[..., at:at + MOST_TERMS], axis=-1, dtype=numpy.float32)[..., -1]
+    """One accumulator along `dim`, a second one over pieces of 2^16 terms."""
+    moved = wide(x).movedim(dim, -1).contiguous().cpu().numpy()
+    sums = [numpy.cumsum(moved[..., at:at + MOST_TERMS], axis=-1)[..., -1]
             for at in range(0, moved.shape[-1], MOST_TERMS)]
-    return torch.from_numpy(numpy.cumsum(numpy.stack(sums, -1), axis=-1, dtype=numpy.float32)[..., -1].copy()).to(x.device)
+    return torch.from_numpy(numpy.cumsum(numpy.stack(sums, -1), axis=-1)[..., -1].copy()).to(x.device)
 
 
 class Sums(TextbookForms, TorchDispatchMode):
@@ -44,7 +45,7 @@ class Sums(TextbookForms, TorchDispatchMode):
         name = func.__name__.split(".")[0]
         way = getattr(self, "op_" + name.strip("_"), None)
         if way is not None and isinstance(args[0], torch.Tensor) and args[0].is_floating_point() and \
-                args[0].dtype != torch.float64 and kwargs.get("dtype") is None and not func._schema.is_mutable:
+                kwargs.get("dtype") is None and not func._schema.is_mutable:
             result = way(func, args, kwargs)
             if result is not NotImplemented:
                 self.used.add(name)
@@ -54,7 +55,7 @@ class Sums(TextbookForms, TorchDispatchMode):
     def sum_over(self, x, dims, keep=False):
         dims = sorted({d % x.dim() for d in dims})
         kept = [d for d in range(x.dim()) if d not in dims]
-        flat = x.float().permute(*kept, *dims).reshape(*[x.shape[d] for d in kept], -1)
+        flat = wide(x).permute(*kept, *dims).reshape(*[x.shape[d] for d in kept], -1)
         total = self.summed(flat, -1)
         return total.reshape([1 if d in dims else x.shape[d] for d in range(x.dim())]) if keep else total
 
@@ -77,8 +78,8 @@ class Sums(TextbookForms, TorchDispatchMode):
         """Mean and biased variance, axes kept; in one pass where that loses few digits, as many kernels do it."""
         count = math.prod(x.shape[d] for d in dims)
         mean = self.sum_over(x, dims, True) / count
-        two = self.sum_over((x.float() - mean).square(), dims, True) / count
-        one = self.sum_over(x.float().square(), dims, True) / count - mean * mean
+        two = self.sum_over((wide(x) - mean).square(), dims, True) / count
+        one = self.sum_over(wide(x).square(), dims, True) / count - mean * mean
         return mean, torch.where(mean * mean <= ONE_PASS * two, one, two), count
 
     def op_var(self, func, args, kwargs):
@@ -96,17 +97,17 @@ class Sums(TextbookForms, TorchDispatchMode):
         return self.op_var(func, args, kwargs).sqrt()
 
     def op_softmax(self, func, args, kwargs):
-        x, dim = args[0].float(), args[1]
+        x, dim = wide(args[0]), args[1]
         e = self.exponential(x - x.amax(dim, keepdim=True))
         return (e / self.summed(e, dim).unsqueeze(dim)).to(args[0].dtype)
 
     def op_log_softmax(self, func, args, kwargs):
-        x, dim = args[0].float(), args[1]
+        x, dim = wide(args[0]), args[1]
         shifted = x - x.amax(dim, keepdim=True)
         return (shifted - self.summed(self.exponential(shifted), dim).log().unsqueeze(dim)).to(args[0].dtype)
 
     def op_logsumexp(self, func, args, kwargs):
-        x, dim = args[0].float(), args[1][0]
+        x, dim = wide(args[0]), args[1][0]
         keep = args[2] if len(args) > 2 else False
         top = x.amax(dim, keepdim=True)
         safe = torch.where(torch.isfinite(top), top, 0.0)
@@ -118,18 +119,18 @@ class Sums(TextbookForms, TorchDispatchMode):
         dims = list(range(x.dim() - len(shape), x.dim()))
         mean, variance, _ = self.moments(x, dims)
         scale = 1 / torch.sqrt(variance + eps)
-        y = (x.float() - mean) * scale
-        y = y if weight is None else y * weight.float()
-        y = y if bias is None else y + bias.float()
+        y = (wide(x) - mean) * scale
+        y = y if weight is None else y * wide(weight)
+        y = y if bias is None else y + wide(bias)
         return y.to(x.dtype), mean, scale
 
     def op_native_group_norm(self, func, args, kwargs):
         x, weight, bias, n, channels, _, groups, eps = args
         rows = x.reshape(n * groups, -1)
         mean, variance, _ = self.moments(rows, [1])
-        y = ((rows.float() - mean) * (1 / torch.sqrt(variance + eps))).reshape(n, channels, -1)
-        y = y if weight is None else y * weight.float().reshape(1, -1, 1)
-        y = y if bias is None else y + bias.float().reshape(1, -1, 1)
+        y = ((wide(rows) - mean) * (1 / torch.sqrt(variance + eps))).reshape(n, channels, -1)
+        y = y if weight is None else y * wide(weight).reshape(1, -1, 1)
+        y = y if bias is None else y + wide(bias).reshape(1, -1, 1)
         return y.reshape(x.shape).to(x.dtype), mean.reshape(n, groups), variance.reshape(n, groups)
 
     def op_linalg_vector_norm(self, func, args, kwargs):
@@ -137,7 +138,7 @@ class Sums(TextbookForms, TorchDispatchMode):
         dims = args[2] if len(args) > 2 and args[2] is not None else list(range(args[0].dim()))
         if order not in (1, 2):
             return NotImplemented
-        x = args[0].float()
+        x = wide(args[0])
         total = self.sum_over(x * x if order == 2 else x.abs(), [d % x.dim() for d in dims],
                               len(args) > 3 and bool(args[3]))
         return (total.sqrt() if order == 2 else total).to(args[0].dtype)
@@ -150,23 +151,23 @@ class Sums(TextbookForms, TorchDispatchMode):
         dims = [d for d in range(x.dim()) if d != 1]
         mean, variance, _ = self.moments(x, dims)
         scale, channels = 1 / torch.sqrt(variance + eps), [x.shape[1] if d == 1 else 1 for d in range(x.dim())]
-        y = (x.float() - mean) * scale
-        y = y if weight is None else y * weight.float().reshape(channels)
-        y = y if bias is None else y + bias.float().reshape(channels)
+        y = (wide(x) - mean) * scale
+        y = y if weight is None else y * wide(weight).reshape(channels)
+        y = y if bias is None else y + wide(bias).reshape(channels)
         return (y.to(x.dtype), *others)
 
     op_cudnn_batch_norm = op_native_batch_norm
 
     def op_cumsum(self, func, args, kwargs):
-        x, dim = args[0].float(), args[1]
-        return torch.from_numpy(numpy.cumsum(x.cpu().numpy(), axis=dim, dtype=numpy.float32)).to(args[0])
+        x, dim = wide(args[0]), args[1]
+        return torch.from_numpy(numpy.cumsum(x.cpu().numpy(), axis=dim)).to(args[0])
 
     def op_cumprod(self, func, args, kwargs):
-        x, dim = args[0].float(), args[1]
-        return torch.from_numpy(numpy.cumprod(x.cpu().numpy(), axis=dim, dtype=numpy.float32)).to(args[0])
+        x, dim = wide(args[0]), args[1]
+        return torch.from_numpy(numpy.cumprod(x.cpu().numpy(), axis=dim)).to(args[0])
 
     def op_mse_loss(self, func, args, kwargs):
         if (args[2] if len(args) > 2 else 1) != 1:
             return NotImplemented
-        difference = args[0].float() - args[1].float()
+        difference = wide(args[0]) - wide(args[1])
         return (self.summed((difference * difference).reshape(-1), 0) / difference.numel()).to(args[0].dtype)
