@@ -2,6 +2,7 @@
 where a small output holds numbers of different scales, with a Python that has torch:
 `python tests/python/tolerance_kinds_test.py`."""
 
+import math
 import os
 import sys
 import unittest
@@ -94,16 +95,17 @@ class SmallOutputs(unittest.TestCase):
             kept = torch.arange(4) != place
             self.assertEqual(c.wrong(lambda x, kept=kept: [stats(x) * torch.where(kept, 1.0, 0.999)]), [1])
 
-    def test_columns_of_different_statistics_have_bounds_of_their_own(self):
-        c = Calibrated("torch.stack([x.mean(1), x.pow(2).sum(1), x.pow(6).sum(1)], 1)", "torch.randn(30, 16384)")
+    def test_rows_and_columns_of_different_statistics_have_bounds_of_their_own(self):
+        for axis in (0, 1):
+            c = Calibrated(f"torch.stack([x.mean(1), x.pow(2).sum(1), x.pow(6).sum(1)], {axis})", "torch.randn(30, 16384)")
 
-        def plain(x, part=1.0):
-            exact = x.double()
-            return [torch.stack([part * exact.mean(1), exact.pow(2).sum(1), exact.pow(6).sum(1)], 1).float()]
+            def plain(x, part=1.0, axis=axis):
+                exact = x.double()
+                return [torch.stack([part * exact.mean(1), exact.pow(2).sum(1), exact.pow(6).sum(1)], axis).float()]
 
-        for kind in ("drawn", "planted"):
-            self.assertEqual(c.wrong(plain, kind), [0], kind)
-        self.assertGreater(c.wrong(lambda x: plain(x, 0.0))[0], 20)
+            for kind in ("drawn", "planted"):
+                self.assertEqual(c.wrong(plain, kind), [0], (axis, kind))
+            self.assertGreater(c.wrong(lambda x, plain=plain: plain(x, 0.0))[0], 20, axis)
 
     def test_few_elements_beside_zeros(self):
         forward, inputs = "torch.relu(x @ w - 72)", "torch.randn(512, 256), torch.randn(256, 1024)"
@@ -118,6 +120,39 @@ class SmallOutputs(unittest.TestCase):
             self.assertEqual(c.wrong(lambda a, b: [(a.flatten()[:-1] - b.flatten()[:-1]).square().sum() / a.numel()],
                                      "planted"), [1])
             self.assertEqual(c.wrong(lambda a, b: [(a.double() - b.double()).square().mean()], "planted"), [0])
+
+
+class Ties(unittest.TestCase):
+    def test_a_router_of_bfloat16(self):
+        for pick in ("torch.topk(torch.softmax(x.float(), -1), 2, -1)", "torch.sort(x, -1)"):
+            c = Calibrated(pick, "torch.randn(4096, 16).bfloat16()")
+            self.assertEqual(c.answer["ambiguous"], "")
+
+            def last_first(x, pick=pick):
+                values, places = torch.sort(x.flip(-1), dim=-1, stable=True, descending="topk" in pick)
+                if "sort" in pick:
+                    return [values, 15 - places]
+                return [torch.softmax(x.float(), -1).gather(-1, 15 - places)[:, :2], (15 - places)[:, :2]]
+
+            for _ in range(3):
+                self.assertEqual(c.wrong(last_first), [0, 0], pick)
+            self.assertGreater(c.wrong(lambda x: last_first(x.roll(1, -1)))[1], 100)
+
+
+class Poles(unittest.TestCase):
+    def test_a_quotient_near_its_poles(self):
+        init = "\n        ".join(f"self.{name} = nn.Parameter(torch.randn(512))" for name in "abcd")
+        c = Calibrated("(self.a * x + self.b) / (self.c * x + self.d)", "torch.randn(512, 512)", init=init)
+        for _ in range(12):
+            sample = c.calibration.sample()
+            x, m = sample.values[0].double(), sample.model
+
+            def fused(gain, bias, x=x):  # one rounding of the product and the sum
+                return (gain.double() * x + bias.double()).float()
+
+            near = sample.expected[0].abs() > 1024  # the largest that was measured is a few times smaller than some
+            got = torch.where(near, fused(m.a, m.b) / fused(m.c, m.d), sample.expected[0])
+            self.assertEqual(refused(c.answer["kinds"]["drawn"][0], got, sample.expected[0]), 0)
 
 
 class Counts(unittest.TestCase):
@@ -135,7 +170,8 @@ class Counts(unittest.TestCase):
         forward = "torch.bincount(((x + 4) * 8).clamp(0, 63).long().reshape(-1), minlength=64)"
         c = Calibrated(forward, "torch.randn(1024, 1024)")
         entry = c.answer["kinds"]["drawn"][0]
-        self.assertEqual((entry["share"], c.answer["ambiguous"], c.answer["uninformative"]), (1.0, "", ""))
+        self.assertGreater(entry["share"], 0.25)
+        self.assertEqual((c.answer["ambiguous"], c.answer["uninformative"]), ("", ""))
         self.assertLess(entry["cap"], 16)
 
         def fused(x):
@@ -145,6 +181,12 @@ class Counts(unittest.TestCase):
             self.assertEqual(c.wrong(lambda x: [fused(x)]), [0])
         self.assertGreater(c.wrong(lambda x: [fused(x[:512]) * 2])[0], 32)
         self.assertGreater(c.wrong(lambda x: [fused(x[:-1])])[0], 0)
+
+    def test_counts_of_rows_without_their_last_element(self):
+        c = Calibrated("(torch.tanh(x) > 0.5).sum(dim=1)", "torch.randn(64, 16385)")
+        for _ in range(4):
+            self.assertEqual(c.wrong(lambda x: [(x.double() > math.atanh(0.5)).sum(1)]), [0])
+            self.assertGreater(c.wrong(lambda x: [(torch.tanh(x[:, :-1]) > 0.5).sum(1)])[0], 0)
 
     def test_what_counts_nothing_or_little_stays_as_it_was(self):
         for forward, inputs in (("x.mean(1)", "torch.randn(64, 4096)"), ("torch.round(x @ w)", "torch.randn(64, 512), torch.randn(512)"),

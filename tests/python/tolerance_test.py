@@ -12,7 +12,7 @@ import torch
 from calibrated_task import Calibrated, refused, task
 from khost.task.manifest import leaves
 from khost.values.oracle import Scattered, run, run_in_double
-from khost.values.planting import add_outliers, plant
+from khost.values.planting import add_outliers, plant, structure
 from khost.task.reference import Session
 from khost.values.sums import Sums
 from khost.task.task_file import TaskFault
@@ -237,8 +237,10 @@ class Infinities(unittest.TestCase):
 
 class Planting(unittest.TestCase):
     def planted(self, tensor):
-        before = tensor.clone()
-        return add_outliers(tensor, torch.Generator().manual_seed(1)), int((tensor != before).sum())
+        before, why = tensor.clone(), structure(tensor)
+        if not why:
+            add_outliers(tensor, torch.Generator().manual_seed(1))
+        return why, int((tensor != before).sum())
 
     def test_normal_numbers_bear_outliers_and_exact_zeros_stay(self):
         why, count = self.planted(torch.randn(100, 1000))
@@ -255,7 +257,8 @@ class Planting(unittest.TestCase):
         for shape in ((1000007,), (64,), (3, 5, 7000)):
             tensor = torch.randn(*shape)
             before = tensor.clone()
-            self.assertEqual(add_outliers(tensor, torch.Generator().manual_seed(4)), "")
+            self.assertEqual(structure(tensor), "")
+            add_outliers(tensor, torch.Generator().manual_seed(4))
             self.assertTrue(bool((tensor[..., -1] != before[..., -1]).any()))
         turned = torch.randn(300, 200).t()
         add_outliers(turned, torch.Generator().manual_seed(4))
@@ -282,7 +285,8 @@ class Planting(unittest.TestCase):
     def test_probabilities_stay_probabilities(self):
         c = Calibrated('F.binary_cross_entropy(a, b, reduction="none")',
                        "torch.rand(128, 512) * 0.98 + 0.01, torch.rand(128, 512)", "a, b")
-        self.assertEqual((c.answer["planting"], c.answer["uninformative"], c.answer["bold"]), ("", "", False))
+        self.assertEqual((c.answer["planting"], c.answer["uninformative"]), ("", ""))
+        self.assertNotIn("bold", c.answer["planted_kinds"])
         for value, low, high in zip(c.calibration.sample(planted=True).values, (0.01, 0.0), (0.99, 1.0)):
             self.assertGreaterEqual(float(value.min()), low)
             self.assertLessEqual(float(value.max()), high)
@@ -313,7 +317,7 @@ class OneSign(unittest.TestCase):
                            torch.relu(torch.randn(shape))):
                 before = tensor.clone()
                 for seed in (3, 4):  # the largest, then the smallest of all stands last
-                    self.assertEqual(plant([tensor], seed), ("", False))
+                    self.assertEqual(plant([tensor], seed), ("", ("arranged",)))
                 self.assertGreaterEqual(float(tensor.min()), float(before.min()))
                 self.assertLessEqual(float(tensor.max()), float(before.max()))
                 self.assertEqual(int((tensor == 0).sum()), int((before == 0).sum()))
@@ -326,16 +330,16 @@ class OneSign(unittest.TestCase):
         square = torch.rand(80, 80)
         corner = torch.rand(1000, 2)
         for tensor in (torch.softmax(square, 0), torch.softmax(square, 1), square.cumsum(0), square + square.t(),
-                       torch.cat([corner, corner + torch.rand(1000, 2)], 1)):
+                       torch.cat([corner, corner + torch.rand(1000, 2)], 1),
+                       torch.cat([torch.rand(100, 60).cumsum(1), torch.full((100, 3), float("inf"))], 1)):
             before = tensor.clone()
             self.assertNotEqual(plant([tensor], 3).why, "")
             self.assertTrue(torch.equal(tensor, before))
-        for low, high in ((square, square + torch.rand(80, 80)), (square, 1 - square)):
+        for low, high in ((square, square + torch.rand(80, 80)), (square, 1 - square), (square[:, :1], square + 1)):
             self.assertIn("in order with another input", plant([low, high], 3).why)
 
     def test_a_row_without_its_last_element(self):
         for forward, cut in (("x.amax(1)", lambda x: x[:, :-1].amax(1)), ("x.amin(1)", lambda x: x[:, :-1].amin(1)),
-                             ("(x > 0.999).any(1)", lambda x: (x[:, :-1] > 0.999).any(1)),
                              ("x.amax(0)", lambda x: x[:-1].amax(0))):
             c = Calibrated(forward, "torch.rand(1024, 1021)")
             self.assertGreater(c.wrong(lambda x: [cut(x)], "planted")[0], 0, forward)  # noqa: B023
@@ -348,18 +352,53 @@ class OneSign(unittest.TestCase):
         self.assertEqual(exact, [0])
 
     def test_zeros_hold_numbers(self):
-        c = Calibrated("torch.tanh(x + h + self.b)", "torch.randn(64, 256), torch.zeros(64, 256)", "x, h",
-                       init="self.register_buffer('b', torch.zeros(256))")
-        sample = c.calibration.sample(planted=True)
-        x, h = sample.values
-        for without in (torch.tanh(x + sample.model.b), torch.tanh(x + h)):
-            self.assertGreater(refused(c.answer["kinds"]["planted"][0], without, sample.expected[0]), 0)
+        c = Calibrated("torch.tanh(x + h)", "torch.randn(64, 256), torch.zeros(64, 256)", "x, h")
+        self.assertEqual(c.wrong(lambda x, h: [torch.tanh(x + h)], "planted"), [0])
+        self.assertGreater(c.wrong(lambda x, h: [torch.tanh(x)], "planted")[0], 0)
+
+    def test_what_a_model_does_not_bear_is_left_out_and_the_rest_is_planted(self):
+        c = Calibrated('x.masked_fill(m.bool(), float("-inf")).amax(1)', "torch.randn(64, 1021), torch.zeros(64, 1021)", "x, m")
+        self.assertEqual((c.answer["planting"], sorted(c.answer["planted_kinds"])), ("", ["arranged", "outliers"]))
+        c = Calibrated("torch.sqrt(1.01 - x * x) * y", "torch.randn(64, 256).clamp(-1, 1), torch.rand(64, 256)", "x, y")
+        self.assertEqual((c.answer["planting"], c.answer["planted_kinds"]), ("", ["arranged"]))
+
+    def test_kernels_that_square_in_one_pass_bear_it(self):
+        for inputs in ("torch.rand(256, 512)", "torch.rand(256, 512) + 0.5"):
+            c = Calibrated("torch.std(x, dim=1)", inputs)
+
+            def one_pass(x):
+                mean = x.sum(1) / 512
+                return [((x.square().sum(1) / 512 - mean * mean).clamp(min=0) * (512 / 511)).sqrt()]
+
+            for kind in ("drawn", "planted", "planted"):
+                self.assertEqual(c.wrong(one_pass, kind), [0], (inputs, kind))
+
+    def test_a_long_mean_beside_outliers(self):
+        c = Calibrated("torch.tanh(x), y.mean()", "torch.randn(64, 256), torch.rand(1048579)", "x, y")
+        found = []
+        for number in range(4):
+            sample = c.calibration.sample(planted=True, number=number)
+            y = sample.values[1]
+            found.append(refused(c.answer["kinds"]["planted"][1], y[:-3].sum() / y.numel(), sample.expected[1]))
+        self.assertGreater(sum(found), 0)
 
 
 class Tasks(unittest.TestCase):
-    def test_a_product_that_dies_out_says_nothing(self):
+    def test_a_product_that_dies_out_is_seen_where_it_does_not(self):
         c = Calibrated("torch.cumprod(x, dim=1)", "torch.rand(32, 2048)")
+        self.assertEqual(c.answer["uninformative"], "")
+        cut = torch.arange(2048) < 96
+        self.assertEqual(c.wrong(lambda x: [torch.where(cut, torch.cumprod(x, 1), 0.0)]), [0])
+        self.assertGreater(c.wrong(lambda x: [torch.where(cut, torch.cumprod(x, 1), 0.0)], "planted")[0], 0)
+        c = Calibrated("torch.cumprod(x, dim=1)", "torch.softmax(torch.randn(32, 2048), 1)")
         self.assertIn("tail_cut(axis 1", c.answer["uninformative"])
+
+    def test_inputs_that_are_always_the_same_earn_no_speed_beside_live_weights(self):
+        for inputs, constant in (("torch.linspace(-4, 4, 65536)", True), ("torch.linspace(-4, 4, 65536), torch.randn(65536)", False),
+                                 ("torch.randn(65536, generator=torch.Generator().manual_seed(0))", True)):
+            answer = Calibrated("self.g * torch.erf(t) * torch.exp(-t * t)", inputs, "t, y=None",
+                                init="self.g = nn.Parameter(torch.randn(1))").answer
+            self.assertEqual((answer["constant"], answer["equal_sets"]), (constant, False), inputs)
 
     def test_an_operator_is_unobservable_or_refused(self):
         c = Calibrated("torch.relu(torch.tanh(x).abs())", X)
@@ -377,7 +416,8 @@ class Tasks(unittest.TestCase):
 
     def test_inputs_of_few_values_come_again_by_chance(self):
         for inputs, few in (("torch.randint(1, 5, (1,)).float()", True), ("torch.randn(1)", False),
-                            ("torch.randint(1, 5, (2,)), torch.randn(64, 256)", False)):
+                            ("torch.randint(1, 5, (2,)), torch.randn(64, 256)", False),
+                            ("torch.arange(8192) + torch.randint(0, 8, (1,))", True)):
             answer = Calibrated("torch.sin(torch.arange(65536.) * x[0])", inputs, "x, y=None").answer
             self.assertEqual((answer["constant"], answer["equal_sets"]), (few, False), inputs)
 

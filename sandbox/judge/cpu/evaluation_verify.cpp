@@ -98,7 +98,7 @@ bool CpuEvaluation::stale_weights(Subject& subject, std::size_t set) {
                           {"state_seed", earlier->seed},
                           {"inputs_seed", now.seed},
                           {"plant", now.planted},
-                          {"bold", session_->calibration()->bold}};
+                          {"kinds", session_->calibration()->planted_kinds}};
     const Result<Json> answer = child->call(request, {region->fd()}, kReferenceTimeout_s);
     if (answer && !compare(plan_.outputs, subject.outputs(), layouts.outputs, region->data(), tolerances_.of(now))) {
       return true;

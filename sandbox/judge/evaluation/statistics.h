@@ -9,7 +9,7 @@
 namespace khost::judge {
 
 inline constexpr double kFaster = 0.05;  // (t0 - t) / t0 must exceed it
-inline constexpr int kMostBrackets = 14;
+inline constexpr int kMostBrackets = 24;
 inline constexpr double kClear = 5;  // standard errors that decide without a live baseline
 
 double median(std::vector<double> values);         // 0 for none
@@ -52,8 +52,8 @@ bool slower_beside(double beside_s, const Baseline& known, const std::vector<dou
 double bracket(double before_s, double candidate_s, double after_s, double slack_s);
 
 // Decides on the brackets so far; nothing where they leave it open. Few brackets that agree decide by their mean; where
-// some are far from the others, as on machines that change their clock, many decide by their signs. Each answer is
-// wrong in at most one verdict of a hundred, also of a candidate that is exactly at the threshold.
+// some are far from the others, as on machines that change their clock, many decide by signed ranks. Of candidates that
+// are exactly at the threshold each answer is given in about one verdict of a hundred.
 std::optional<bool> decide(const std::vector<double>& brackets);
 
 // Whether the calls on sets that were shown before are faster than those on new ones, by more than a tenth and two

@@ -26,6 +26,17 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
   return !replayable && wants_times(request, purpose);
 }
 
+Result<std::string> target_of(const Json& request) {
+  const auto given = request.find("target");
+  const std::string word = given == request.end() ? "cpu"
+                           : given->is_string()   ? given->get<std::string>()
+                                                  : given->dump();
+  if (word == "cpu" || word == "cuda") {
+    return word;
+  }
+  return Failure{"target = " + word + ": cpu or cuda expected", "bad_input"};
+}
+
 Result<std::vector<std::string>> opponents_of(const Json& request) {
   const std::string target = request.value("target", "cpu");
   const auto given = request.find("against");

@@ -25,10 +25,12 @@ bool wants_times(const Json& request, Purpose purpose);
 // answer can be replayed there. The verdict then says so.
 bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
 
+// On which target, of the request's `target`: "cpu" (the default) or "cuda". Failure: bad_input for another word.
+Result<std::string> target_of(const Json& request);
+
 // What the candidate's time is compared with, by the request's `against`: "both" (eager and compile, the default),
-// "eager",
-// "compile", or "self", the candidate as its own baseline, which only target cpu has. Failure: bad_input for another
-// word.
+// "eager", "compile", or "self", the candidate as its own baseline, which only target cpu has. Failure: bad_input for
+// another word.
 Result<std::vector<std::string>> opponents_of(const Json& request);
 
 // The rule set that a candidate is judged by, of the request's `rules`: "own" (the default), by which nothing but its

@@ -110,6 +110,9 @@ void Service::retire_residents() {
 
 Result<Json> Service::handle(const Json& request) {
   const std::string kind = request.value("kind", "");
+  if (const Result<std::string> target = target_of(request); !target) {
+    return target.failure();
+  }
   if (kind == "crawl") {
     // Whose children have what runs on fake tensors imported.
     Result<Zygote*> zygote = request.value("target", "cpu") == "cuda" ? device_checks(device_checks_) : baselines();

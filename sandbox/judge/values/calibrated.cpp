@@ -161,7 +161,7 @@ Result<Calibration> Calibration::parse(const Json& answer, const sandbox::Manife
   } else if (result.given_up.empty()) {
     result.given_up = "the reference did not say why";
   }
-  result.bold = flag_in(answer, "bold");
+  result.planted_kinds = answer.value("planted_kinds", Json::array());
   result.constant = flag_in(answer, "constant");
   result.uninformative = text_in(answer, "uninformative");
   result.oracle_error = text_in(answer, "oracle_error");

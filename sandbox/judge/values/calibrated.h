@@ -24,7 +24,7 @@ struct Tolerances {
 struct Calibration {
   Tolerances tolerances;
   std::string given_up;       // why no set is planted; empty where some are
-  bool bold = false;          // planted sets have outliers also in tensors of one sign (planting.py)
+  Json planted_kinds;         // what may stand in planted sets (planting.py), a list of words
   bool constant = false;      // inputs and state hold nothing random: each set is as the one before
   std::string uninformative;  // the answer without work that passes at every bound; empty: none does
   std::string oracle_error;   // why the reference does not run in fp64; empty when it does

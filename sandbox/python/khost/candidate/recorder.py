@@ -36,6 +36,7 @@ from khost.candidate.candidate_policy import SOURCE_NAME, Refused, check as chec
 from khost.candidate.recorder_operators import Operators, compiles, computes, numbered, resolved_steps
 from khost.candidate.recorder_guard import check_imports, run_source
 from khost.candidate.recorder_layout import state_manifest, tensor_node, tensors_of, values_of
+from khost.task.task_file import left_as_it_is
 
 DTYPES = {
     "f": torch.float32, "d": torch.float64, "e": torch.float16, "g": torch.bfloat16, "?": torch.bool,
@@ -305,11 +306,15 @@ def candidate_class(request, recorder):
 def plan_of(request, recorder):
     check_imports(request.get("model_new_source", ""))
     sys.modules["cuda_extension"] = extension_module(recorder)
+    compiled = torch.compile
     with torch.no_grad(), torch.device("meta"):
+        torch.compile = left_as_it_is  # the task's own
         task = run_source(request["model_source"], "model.py", guarded=False)
         init = task.get_init_inputs() if hasattr(task, "get_init_inputs") else []
         args, kwargs = ([], init) if isinstance(init, dict) else (list(init), {})
         state = request.get("state") or state_manifest(task.Model(*args, **kwargs))
+        if "model_new_source" in request:
+            torch.compile = compiled
         made_of = candidate_class(request, recorder) or task.Model
         model = made_of(*args, **kwargs).eval()
         adopt_state(model, state, recorder.memory)

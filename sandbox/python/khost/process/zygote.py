@@ -121,7 +121,7 @@ def answer(request, fds, state, channel):
             library = load_library(request["library"])
             regions = [region(library, fd, size) for fd, size in zip(fds, request["sizes"])]
         return state["session"].sets(request["seeds"], regions, request.get("planted") or [False] * len(regions),
-                                     bool(request.get("bold")))
+                                     request.get("kinds"))
     if kind == "calibrate":
         return state["session"].calibrate(request.get("settle", True))
     if kind == "record":

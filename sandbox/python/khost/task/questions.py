@@ -19,7 +19,7 @@ def mixed(request, region):
     model = task.model(request["state_seed"], live=True)
     values = task.inputs(request["inputs_seed"] + 1)
     if request["plant"]:
-        plant(values, request["inputs_seed"] + 2, request["bold"], Reach.of(model, values))  # the seed that reference.py takes
+        plant(values, request["inputs_seed"] + 2, request["kinds"], Reach.of(model, values))  # the seed that reference.py takes
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 

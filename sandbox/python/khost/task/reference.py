@@ -9,7 +9,7 @@ import torch
 
 from khost.values.calibration import calibrate
 from khost.task.manifest import Layout, mapped
-from khost.values.planting import Reach, plant, zero_buffers
+from khost.values.planting import USUAL, Reach, plant
 from khost.task.task_file import Task, call, state_of
 from khost.task.task_inspection import check_form, check_value, inspect_task
 
@@ -42,12 +42,12 @@ class Session:
             return None
         return None if '"tensor"' in text else tree
 
-    def fill(self, region, seed, planted, bold=False):
+    def fill(self, region, seed, planted, kinds=USUAL):
         """One set, of its kind: drawn as the task draws it, or planted."""
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
         if planted:
-            plant(values, seed + 2, bold, self.reach, buffers=zero_buffers(model))
+            plant(values, seed + 2, kinds, self.reach)
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             check_form("get_inputs or Model draw", expected, layout)
@@ -62,12 +62,12 @@ class Session:
     def lay_out_pair(self, model, values):
         return Layout(values, self.task.names(values)), Layout(state_of(model))
 
-    def sets(self, seeds, regions, planted, bold=False):
-        """Fills the regions; `planted`: of each whether outliers stand in it, `bold`: also in tensors of one sign."""
+    def sets(self, seeds, regions, planted, kinds=None):
+        """Fills the regions; `planted`: of each whether something is planted in it, of these `kinds`."""
         for seed, region, outliers in zip(seeds, regions, planted):
             region = region if isinstance(region, torch.Tensor) else mapped(region)
             try:
-                self.fill(region, seed, outliers, bold)
+                self.fill(region, seed, outliers, USUAL if kinds is None else kinds)
             except Exception:
                 if not outliers:
                     raise

@@ -37,10 +37,10 @@ WHOLE = ("pass_through", "affine", "sub_sample", "truncated")
 
 class Sample:
     """One set: the model, its inputs, and what it returned. Of a planted set, `plain`: what it returns on the numbers as they
-    were drawn, `outliers`: whether some stand in it (planting.py)."""
+    were drawn, `kinds`: what was planted (planting.py)."""
 
-    def __init__(self, model, values, expected, plain=None, outliers=False):
-        self.model, self.values, self.expected, self.plain, self.outliers = model, values, expected, plain, outliers
+    def __init__(self, model, values, expected, plain=None, kinds=()):
+        self.model, self.values, self.expected, self.plain, self.kinds = model, values, expected, plain, kinds
 
 
 class Answer:

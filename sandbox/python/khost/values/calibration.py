@@ -3,7 +3,6 @@
 The answer's form is the judge's (sandbox/judge/values/tolerance.h): for each kind of set and each output tensor the bound, what
 speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
 
-import copy
 import functools
 import secrets
 import time
@@ -14,10 +13,11 @@ from khost.values import bank
 from khost.values.forms import TextbookForms
 from khost.values.oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
 from khost.process.out_of_memory import is_out_of_memory
-from khost.values.planting import NOWHERE, Reach, plant, reason_against, zero_buffers
-from khost.values.repeated_sets import draws_anything, equal_sets, few_values
+from khost.values.planting import BOLD, LONG, NOWHERE, USUAL, Reach, plant, reason_against
+from khost.values.repeated_sets import draws_anything, equal_sets, few_values, same_inputs
 from khost.values.rule import PLANTED_STEPS, STEPS, Rule
 from khost.values.sums import Sums
+from khost.values.ties import OtherTies
 from khost.task.task_file import fresh
 from khost.task.task_inspection import check_outputs, check_value
 from khost.values.tolerance import FAR, ONE_BIN, FloatMeasure, measure_of
@@ -28,7 +28,8 @@ WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by 
 AMBIGUOUS = 0.15        # undecided elements of an integer output, beyond which no answer can be called wrong
 WIDE_STEP = 64
 COARSE, FINE = 2.0 ** -24, 2.0 ** -53  # roundings of what is computed in float32, in float64
-REDUCED = 4096          # input elements for each one of an output from which a few of them are lost in it
+# Kinds that are left out, one after the other, where a model does not bear all of them.
+LEFT_OUT = (("zeros",), ("arranged", "zeros"), ("outliers", "zeros"))
 TAILS = 0.01            # of the elements are outliers where the errors of a tail are measured
 SLOW_S = 5.0            # a run in double that takes longer is done on one set of each kind only
 
@@ -37,21 +38,21 @@ def fresh_seed():
     return secrets.randbits(62)
 
 
-def outlying(sample, bold=False, number=0):
-    """The sample with outliers, planted in place: of samples with even and odd numbers the last one has other signs.
+def planted_from(sample, kinds=USUAL, number=0):
+    """The sample with what is planted, in place: of samples with even and odd numbers the last outlier has other signs.
     Unplantable says why not."""
-    reach, buffers = Reach.of(sample.model, sample.values), zero_buffers(sample.model)
-    planted = plant(sample.values, fresh_seed() // 2 * 2 + 1 - number % 2, bold, reach, buffers=buffers)
+    reach = Reach.of(sample.model, sample.values)
+    planted = plant(sample.values, fresh_seed() // 2 * 2 + 1 - number % 2, kinds, reach)
     if planted.why:
-        raise Unplantable(planted.why)
+        raise Unplantable(planted.why, planted.kinds)
     try:
         outputs = run(sample.model, sample.values)
     except Exception as error:
-        raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200]) from None
+        raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200], planted.kinds) from None
     why = reason_against(sample.expected, outputs)
     if why:
-        raise Unplantable(why)
-    return bank.Sample(sample.model, sample.values, outputs, sample.expected, planted.outliers)
+        raise Unplantable(why, planted.kinds)
+    return bank.Sample(sample.model, sample.values, outputs, sample.expected, planted.kinds)
 
 
 class Calibration:
@@ -61,7 +62,7 @@ class Calibration:
     def __init__(self, task, want_planted=True, settle=True):
         self.task, self.settle = task, settle
         self.oracle_error, self.planting = "", "" if want_planted else "not wanted"
-        self.verdicts, self.samples, self.exact, self.slow, self.bold = {}, {}, {}, False, False
+        self.verdicts, self.samples, self.exact, self.slow, self.kinds = {}, {}, {}, False, USUAL
         self.narrow = set()  # places of float64 outputs that are computed in float32
 
     def sample(self, planted=False, number=0):
@@ -69,7 +70,7 @@ class Calibration:
         model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
         sample = bank.Sample(model, values, run(model, values))
         check_value(sample.expected)
-        return outlying(sample, self.bold, number) if planted else sample
+        return planted_from(sample, self.kinds, number) if planted else sample
 
     def draw(self):
         first, second = self.sample(), self.sample()
@@ -83,17 +84,21 @@ class Calibration:
             return
         self.plant()
 
-    def plant(self, bold=False):
-        """Samples with outliers, or why there are none. Where bold ones cannot be had, what there was stays. Returns whether
-        there are new ones."""
+    def plant(self, kinds=USUAL):
+        """Samples with what is planted, or why there are none. Where the model does not bear all kinds, fewer are tried; where
+        nothing new can be had, what there was stays. Returns whether there are new samples."""
         large = all(x.numel() >= LARGE for x in self.samples["drawn"][0].expected)
-        before, self.bold = self.bold, bold
+        before, self.kinds = self.kinds, kinds
         try:
             self.samples["planted"] = [self.sample(True, number) for number in range(1 if large else 2)]
             self.planting = ""
             return True
         except Unplantable as error:
-            self.bold = before
+            self.kinds = before
+            fewer = [tuple(k for k in kinds if k not in left_out) for left_out in LEFT_OUT
+                     if set(left_out) & set(error.kinds) and set(error.kinds) - set(left_out)]
+            if "bold" not in kinds and any(len(some) < len(kinds) and self.plant(some) for some in fewer):
+                return True
             if "planted" not in self.samples:
                 self.planting = " ".join(str(error).split())
             return False
@@ -101,7 +106,7 @@ class Calibration:
     def wants_bold(self, passing):
         """Whether outliers in tensors of one sign are worth leaving what may be their domain."""
         planted = self.samples.get("planted")
-        bare = not planted[0].outliers if planted else self.planting.startswith(NOWHERE)
+        bare = "outliers" not in planted[0].kinds if planted else self.planting.startswith(NOWHERE)
         return bare and bool(passing or self.reduces())
 
     def measures(self, kind):
@@ -134,6 +139,7 @@ class Calibration:
             if number and self.slow:
                 break
             exact, moved, wide = self.runs(sample, fresh_seed(), number == 0)
+            moved += self.other_ties(sample)
             looks_far = number == 0 and exact is not None and not self.slow
             far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if looks_far else None
             for place, measure in enumerate(measures):
@@ -159,7 +165,7 @@ class Calibration:
         """What textbooks' forms of functions lose far out. A planted set has so few outliers that most octaves of a tail hold
         none of them and many elements from near zero; here one element in a hundred is an outlier."""
         model, values = self.samples["drawn"][0].model, fresh(self.samples["drawn"][0].values)
-        if plant(values, fresh_seed(), self.bold, Reach.of(model, values), TAILS).why:
+        if plant(values, fresh_seed(), self.kinds, Reach.of(model, values), TAILS).why:
             return
         try:
             sample = bank.Sample(model, values, run(model, values))
@@ -221,6 +227,16 @@ class Calibration:
         fits = mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected]
         return (outputs, mode.used) if fits else (None, set())
 
+    @staticmethod
+    def other_ties(sample):
+        """The outputs, as a list of one, with another order among equal elements; empty where no operator chooses one."""
+        mode = OtherTies()
+        try:
+            outputs = run(sample.model, sample.values, mode)
+        except Exception:  # an operator was called in a way that the mode does not know
+            return []
+        return [outputs] if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else []
+
     def attempt(self, sample, move=None, rounds=False):
         try:
             moved = run_in_double(sample.model, sample.values, move, rounds)
@@ -258,7 +274,7 @@ class Calibration:
         """Whether each output is of many elements, so that a few that are left out show only where they are outliers."""
         first = self.samples["drawn"][0]
         read = sum(t.numel() for t in bank.float_inputs(first.values))
-        return all(REDUCED * x.numel() <= read for x in first.expected)
+        return all(LONG * x.numel() <= read for x in first.expected)
 
     def ambiguous(self, measures):
         for place, measure in enumerate(measures):
@@ -299,18 +315,19 @@ class Calibration:
         drawn = self.samples["drawn"]
         equal = equal_sets(*drawn[:2])
         few = few_values(self.task, drawn[0], fresh_seed())
-        constant = few or equal and not draws_anything(self.task, fresh_seed())
+        seeded = equal and not few and draws_anything(self.task, fresh_seed())
+        constant = few or not seeded and same_inputs(*drawn[:2]) or equal and not seeded
         equal = equal or few  # an earlier output may be the right one
         ambiguous = self.ambiguous(self.judge("drawn", equal))
         if "planted" in self.samples:
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
         refused_by, passing, idle = self.outcome(equal)
-        if self.wants_bold(passing) and self.plant(bold=True):
+        if self.wants_bold(passing) and self.plant(BOLD):
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
             refused_by, passing, idle = self.outcome(equal)
         uninformative = f"an answer that leaves the work out passes: {', '.join(passing[:4])}" if passing else ""
         return {"kinds": {"drawn": self.entries("drawn"), "planted": self.entries("planted")},
-                "planting": self.planting, "bold": self.bold, "constant": constant, "equal_sets": equal and not constant,
+                "planting": self.planting, "planted_kinds": list(self.kinds), "constant": constant, "equal_sets": seeded,
                 "uninformative": uninformative, "ambiguous": ambiguous, "unobservable": idle, "bank": refused_by,
                 "oracle_error": self.oracle_error}
 
@@ -319,7 +336,11 @@ class Calibration:
 
 
 class Unplantable(Exception):
-    """Planted sets are given up; the text says why."""
+    """Planted sets are given up; the text says why, `kinds` what was planted."""
+
+    def __init__(self, why, kinds=()):
+        super().__init__(why)
+        self.kinds = kinds
 
 
 def passing(samples):
@@ -329,14 +350,14 @@ def passing(samples):
     equal = equal_sets(*samples[:2])
     calibration.judge("drawn", equal)
     _, names, _ = calibration.outcome(equal)
-    for bold in (False, True):
+    for kinds in (USUAL, BOLD):
         planted = calibration.samples.get("planted")
-        if not names or planted and planted[0].outliers:
+        if not names or planted and "outliers" in planted[0].kinds:
             break
         first = samples[0]
         try:
-            calibration.samples["planted"] = [outlying(bank.Sample(copy.deepcopy(first.model), fresh(first.values),
-                                                                   first.expected), bold)]
+            calibration.samples["planted"] = [planted_from(bank.Sample(first.model, fresh(first.values),
+                                                                       first.expected), kinds)]
         except Unplantable:
             continue
         calibration.judge("planted", equal)

@@ -9,7 +9,8 @@ import torch
 LINES = 32             # one of so many lines along an axis has its largest element last, as many the smallest, ...
 MOST_LINES = 128       # ... and no more of each
 CLOSE = 2.0 ** -6      # what is left of the distance of a line's other elements to the end of the range
-NEAR = 1 - 2.0 ** -10  # the same for the whole tensor
+NEAR = 1 - 2.0 ** -10  # the same for the whole tensor, ...
+FAINT = 2.0 ** -10     # ... and where an output is a long sum, in which one element else is lost
 COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
 REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255), which are not moved
 LOOKED_AT = 1 << 16    # elements that tell whether there are few values, ...
@@ -28,6 +29,11 @@ def some(tensor, axis, numbers):
     return tuple(reversed(places))
 
 
+def rising(steps):
+    """Whether no step goes down; one between two infinities goes nowhere."""
+    return not bool((steps < 0).any())
+
+
 def order(tensor):
     """Which order among its elements a tensor has that an exchange would break, in a few words; "" for none."""
     for axis in range(tensor.dim()):
@@ -41,7 +47,7 @@ def order(tensor):
         if alike or bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all()):
             return "lines of one sum or length"
         steps = lines.diff(dim=-1)
-        if size > 2 and (bool((steps >= 0).all()) or bool((steps <= 0).all())):
+        if size > 2 and (rising(steps) or rising(-steps)):
             return "sorted"
         if size <= COLUMNS < count:
             below = (lines[:, :, None] <= lines[:, None, :]).all(0).fill_diagonal_(False)
@@ -52,17 +58,31 @@ def order(tensor):
 
 
 def related(tensor, others):
-    """Whether another tensor of the same form is nowhere smaller, nowhere larger, or has a constant sum with it: bounds of
-    an interval, a part and the rest."""
+    """Whether another tensor, of the same form or one that is broadcast to it or from it, is nowhere smaller, nowhere larger,
+    or has a constant sum with it: bounds of an interval, a part and the rest."""
     for other in others:
-        if other is tensor or other.shape != tensor.shape or other.dtype != tensor.dtype:
+        if other is tensor or other.dtype != tensor.dtype or not fit(tensor, other):
             continue
-        if bool((tensor <= other).all()) or bool((tensor >= other).all()):
-            return True
-        total = tensor.reshape(-1)[:LOOKED_AT].float() + other.reshape(-1)[:LOOKED_AT].float()
-        if float(total.max() - total.min()) <= 1e-5 * float(total.abs().max()):
+        if bool((tensor <= other).all()) or bool((tensor >= other).all()) or constant_sum(tensor, other):
             return True
     return False
+
+
+def constant_sum(one, other):
+    if one.shape != other.shape:
+        return False
+    total = one.reshape(-1)[:LOOKED_AT].float() + other.reshape(-1)[:LOOKED_AT].float()
+    return float(total.max() - total.min()) <= ALIKE * float(total.abs().max())
+
+
+def fit(one, other):
+    """Whether the smaller of two tensors can be broadcast to the other."""
+    if min(one.numel(), other.numel()) < 2:
+        return False
+    try:
+        return torch.broadcast_shapes(one.shape, other.shape) == max((one, other), key=torch.numel).shape
+    except RuntimeError:
+        return False
 
 
 def few_values(tensor):
@@ -78,6 +98,9 @@ class Range:
         sound = tensor if bool(torch.isfinite(tensor).all()) else tensor[torch.isfinite(tensor)]
         self.low, self.high = (x.to(self.dtype) for x in sound.aminmax())
         self.moves = not few_values(tensor)
+        # Drawing elements towards an end that is not 0 makes their mean large beside their deviation.
+        self.from_zero = bool(self.low >= 0) and bool(self.low <= CLOSE * self.high) or \
+            bool(self.high <= 0) and bool(self.high >= CLOSE * self.low)
 
     def drawn_to(self, end, values, part):
         """Finite values that are not 0, with `part` of their distance to one end."""
@@ -86,18 +109,24 @@ class Range:
         near = (values.to(self.dtype) - end).mul_(part).add_(end).clamp_(self.low, self.high).to(values.dtype)
         return torch.where((values == 0) | ~torch.isfinite(values), values, near)
 
-    def arranged(self, lines, up, part):
+    def arranged(self, lines, up, part, end=None):
         """Lines along the last axis with their largest (`up`) or smallest element in the last place, and the others
-        drawn to the other end. Exact zeros and what is not finite stay where they are."""
+        drawn to the other end, or to `end`. Exact zeros and what is not finite stay where they are."""
         held = (lines == 0) | ~torch.isfinite(lines)
         ranked = torch.where(held, self.low if up else self.high, lines.to(self.dtype))
         at = (ranked.argmax(-1) if up else ranked.argmin(-1)).unsqueeze(-1)
         extreme, last = lines.gather(-1, at), lines[..., -1:]
         result = lines.scatter(-1, at, last)
-        result = self.drawn_to(self.low if up else self.high, result, part)
+        result = self.drawn_to((self.low if up else self.high) if end is None else end, result, part)
         result[..., -1:] = extreme
         stays = held.gather(-1, at) | held[..., -1:]
         return torch.where(stays, lines, result)
+
+    def part(self, up, part, guarded):
+        """What is left of a distance: all of it where a `guarded` model would divide by a deviation that is small beside the
+        mean, which kernels that square in one pass do not bear."""
+        end_is_zero = self.from_zero and up == bool(self.high > 0)
+        return part if end_is_zero or not guarded else 1.0
 
 
 def drawn_lines(tensor, axis, generator):
@@ -107,9 +136,10 @@ def drawn_lines(tensor, axis, generator):
     return [some(tensor, axis, torch.randint(lines, (count,), generator=generator)) for _ in range(2)]
 
 
-def contrast(tensor, generator, last=1, guarded=False, small=2.0 ** -12):
+def contrast(tensor, generator, last=1, guarded=False, long=False, small=2.0 ** -12):
     """Plants in one dense tensor of one sign, in place; returns why not, or "". `last`: the sign of what stands in the last
-    place of all, the largest element or the smallest. `small`: what is left of the range of a slice of a `guarded` model."""
+    place of all, the largest element or the smallest. `guarded`: the model divides by what it measures; `small` is what is
+    left of a slice then. `long`: an output is a sum of many of its elements."""
     why = order(tensor)
     if why:
         return why
@@ -119,10 +149,14 @@ def contrast(tensor, generator, last=1, guarded=False, small=2.0 ** -12):
             continue
         lines = tensor.movedim(axis, -1)
         for chosen, up in zip(drawn_lines(tensor, axis, generator), (True, False)):
-            lines[chosen] = within.arranged(lines[chosen], up, CLOSE)
-    for axis in range(min(2, tensor.dim()) if guarded and tensor.dim() > 1 else 0):
+            lines[chosen] = within.arranged(lines[chosen], up, within.part(up, CLOSE, guarded))
+    for axis in range(min(2, tensor.dim()) if guarded and within.from_zero and tensor.dim() > 1 else 0):
         if tensor.shape[axis] >= 4:
-            slice_of = tensor.select(axis, int(torch.randint(tensor.shape[axis] - 1, (1,), generator=generator)))
-            slice_of.copy_(within.drawn_to(within.low, slice_of, small))
-    tensor.copy_(within.arranged(tensor.reshape(1, -1), last > 0, NEAR).reshape(tensor.shape))
+            tensor.select(axis, int(torch.randint(tensor.shape[axis] - 1, (1,), generator=generator))).mul_(small)
+    up, whole = last > 0, tensor.reshape(1, -1)
+    if long and within.from_zero:  # sums are then of one size in every set
+        whole = within.arranged(whole, up, FAINT, within.low if within.high > 0 else within.high)
+    else:
+        whole = within.arranged(whole, up, within.part(up, NEAR, guarded))
+    tensor.copy_(whole.reshape(tensor.shape))
     return ""

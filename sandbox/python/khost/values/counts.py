@@ -12,6 +12,8 @@ OFF = 0.05      # steps by which a difference may miss a whole number of them
 MOVES = 4096    # roundings of the run that was moved far (tolerance.FAR)
 KERNELS = 16    # roundings by which an honest kernel may be off, to all sides or to one
 DEVIATIONS = 2  # of the number of those that lie so near: each set has another
+MARGIN = 4      # times as many elements as were seen so near to a threshold
+ROUNDINGS = 2.0 ** -20  # of a value: a step that is no larger is one of its own
 SMALL = 64      # steps that a value must have for each one that is granted
 
 
@@ -33,8 +35,14 @@ class Counted:
         if self.small:
             self.far.append(differences(far, exact.double().reshape(-1).cpu()))
 
+    def share(self):
+        """Which part of the elements one of the thresholds' neighbours takes across it, at most, in an honest kernel."""
+        far, seen = torch.cat(self.far), torch.cat(self.near + self.far)
+        crossed = (far / seen[seen > 0].min()).square() * (MARGIN * KERNELS / MOVES)
+        return float((1 - torch.exp(-crossed)).mean())
+
     def granted(self):
-        """How far off each element may be: 0 for what does not count in steps, or in few of them."""
+        """How far off single elements may be: 0 for what does not count in steps, or in few of them."""
         if not self.near or not self.far:
             return 0.0
         near, far, size = torch.cat(self.near), torch.cat(self.far), float(torch.cat(self.sizes).mean())
@@ -43,6 +51,8 @@ class Counted:
         if not steps.numel() or not bool(torch.isfinite(seen).all()) or 2 * int((near > 0).sum()) > near.numel():
             return 0.0
         step = float(steps.min())
+        if step <= ROUNDINGS * size:
+            return 0.0
         counts = steps / step
         if bool(((counts - counts.round()).abs() > OFF).any()):
             return 0.0

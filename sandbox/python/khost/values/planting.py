@@ -2,7 +2,7 @@
 that an answer must be right there too; where a model divides by what it measures of its inputs, one row is small, so that
 what guards the division shows. Planting keeps what a task may count on: a tensor whose values have structure is left alone,
 exact zeros stay zeros, and a model that does not bear planted inputs gets none (`reason_against`). Tensors of one sign
-have no outliers; contrast.py arranges what they hold. Inputs that are all zeros in each set (a first hidden state) hold numbers."""
+have no outliers; contrast.py arranges what they hold. Inputs that are all zeros (a first hidden state) hold numbers."""
 
 import math
 import typing
@@ -10,9 +10,9 @@ import typing
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.values.contrast import contrast, related
+from khost.values.contrast import contrast, related, rising
 from khost.task.manifest import leaves
-from khost.task.task_file import call, fresh, state_of
+from khost.task.task_file import call, fresh
 
 OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 SMALLEST = 64
@@ -24,6 +24,11 @@ LARGEST = 6       # times the largest element, the outlier in the last place of 
 OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
+LONG = 1 << 12     # elements of a tensor for each one of an output from which a few of them are lost in a sum
+# What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; and boldly
+# outliers in tensors of one sign, which may be a domain, for tasks that other sets say nothing about.
+KINDS = ("outliers", "arranged", "zeros", "bold")
+USUAL, BOLD = KINDS[:3], ("outliers", "bold")
 ROWS = 4          # slices along an axis of which one may be small, ...
 SMALLEST_PART = 2.0 ** -12  # ... by so much: its variance is that of the usual epsilons, or less; ...
 SMALL = {torch.float16: 2.0 ** -7}  # ... in a dtype of few exponents by less
@@ -50,10 +55,11 @@ class Operators(TorchDispatchMode):
 
 class Reach:
     """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output;
-    `guarded`: whether it divides by what it measures of its inputs, as normalisations do."""
+    `guarded`: whether it divides by what it measures of its inputs, as normalisations do; `fewest`: elements of the
+    smallest output."""
 
-    def __init__(self, terms=1.0, guarded=False):
-        self.terms, self.guarded = terms, guarded
+    def __init__(self, terms=1.0, guarded=False, fewest=math.inf):
+        self.terms, self.guarded, self.fewest = terms, guarded, fewest
 
     @staticmethod
     def of(model, values):
@@ -61,7 +67,8 @@ class Reach:
         with Operators() as mode:
             outputs = leaves(call(model, fresh(values)))
         read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
-        return Reach(read / max([1, *(x.numel() for x in outputs)]), bool(mode.names & GUARDED))
+        sizes = [x.numel() for x in outputs if x.numel()] or [1]
+        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes))
 
     def largest(self):
         return LARGEST * min(max(1.0, self.terms / LOST), MOST_REACH)
@@ -116,10 +123,10 @@ def sorted_rows(tensor):
         return False
     head = tensor.reshape(-1, tensor.shape[-1])[:1, :LOOKED_AT]
     steps = head[:, 1:] - head[:, :-1]
-    if not (bool((steps >= 0).all()) or bool((steps <= 0).all())):
+    if not (rising(steps) or rising(-steps)):
         return False
     steps = tensor[..., 1:] - tensor[..., :-1]
-    return bool((steps >= 0).all()) or bool((steps <= 0).all())
+    return rising(steps) or rising(-steps)
 
 
 def symmetric(tensor):
@@ -165,16 +172,11 @@ def shrink_slices(tensor, generator):
                 SMALL.get(tensor.dtype, SMALLEST_PART))
 
 
-def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1, share=OUTLIERS):
-    """Plants in one tensor; returns why not, or "". `up`: the sign of the outliers in the last places of axes; `last`: in
+def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIERS):
+    """Plants in one tensor whose structure bears it. `up`: the sign of the outliers in the last places of axes; `last`: in
     the last place of all; `share`: of its elements. The places come from a generator of their own: a task may have seeded
     torch's."""
-    if not tensor.is_floating_point():
-        return "not of floats"
     reach = reach or Reach()
-    why = structure(tensor, bold)
-    if why:
-        return why
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
     count = max(1, int(share * flat.numel()))
     where = torch.randint(flat.numel(), (count,), generator=generator)
@@ -197,14 +199,12 @@ def add_outliers(tensor, generator=None, bold=False, up=1, reach=None, last=1, s
     flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
     if reach.guarded:
         shrink_slices(tensor, generator)
-    return ""
 
 
 class Planted(typing.NamedTuple):
-    """What was planted. `why`: the reason where nothing was, else "". `outliers`: whether a tensor got some, and not only
-    another arrangement of what it holds."""
+    """What was planted: which of the kinds, and `why` nothing was, "" where something was."""
     why: str
-    outliers: bool
+    kinds: tuple
 
 
 def zeros(tensor):
@@ -212,39 +212,37 @@ def zeros(tensor):
     return tensor.is_floating_point() and tensor.numel() >= SMALLEST and dense(tensor) and not bool(tensor.any())
 
 
-def zero_buffers(model):
-    """Of a model that nobody else uses: a candidate that leaves them out is right in each drawn set."""
-    parameters = {id(p) for p in model.parameters()}
-    return [t.data for t in state_of(model).values() if id(t) not in parameters and zeros(t)]
-
-
 def arranged(tensor, others, generator, last, reach):
     """Plants in a tensor of one sign; returns why not, or ""."""
     if related(tensor, others):
         return "in order with another input"
-    return contrast(tensor, generator, last, bool(reach and reach.guarded), SMALL.get(tensor.dtype, SMALLEST_PART))
+    return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest,
+                    SMALL.get(tensor.dtype, SMALLEST_PART))
 
 
-def plant(values, seed, bold=False, reach=None, share=OUTLIERS, buffers=()):
+def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS):
     """Plants in all tensors that bear it, in place. `seed`: of the places; an even one makes the outlier in the last place
-    negative, since a maximum shows one sign only and a minimum the other. `bold`: outliers also in tensors of one sign, which
-    may be a domain; for tasks that other sets say nothing about. `share`: of the elements of each tensor, in sets that
-    judge nothing. `buffers`: zeros of the model, which get numbers from 0 to 1, as inputs of zeros do."""
+    negative, since a maximum shows one sign only and a minimum the other. `kinds`: what may be planted. `share`: of the
+    elements of each tensor that are outliers, in sets that judge nothing."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
-    reasons, outliers, count, up = [], False, 0, 1
+    reasons, used, up, reach = [], set(), 1, reach or Reach()
     inputs = leaves(values)
-    for place, tensor in enumerate([*inputs, *buffers]):
+    for place, tensor in enumerate(inputs):
         last = up if seed % 2 else -up
-        why = add_outliers(tensor, generator, bold, up, reach, last, share)
-        outliers, up = outliers or not why, up if why else -up  # outliers of one sign would cancel in a difference
-        if why in ONE_SIGN:
-            why = arranged(tensor, inputs, generator, last, reach)
-        elif zeros(tensor):
+        why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
+        kind = ""
+        if why in ONE_SIGN and "arranged" in kinds:
+            why, kind = arranged(tensor, inputs, generator, last, reach), "arranged"
+        elif "zeros" in kinds and zeros(tensor):
             tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))
-            why = ""
-        count += not why
+            why, kind = "", "zeros"
+        elif not why and "outliers" in kinds:
+            add_outliers(tensor, generator, up, reach, last, share)
+            kind, up = "outliers", -up  # outliers of one sign would cancel in a difference
+        if not why and kind:
+            used.add(kind)
         reasons.append(f"input {place}: {why}")
-    return Planted("" if count else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), outliers)
+    return Planted("" if used else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), tuple(sorted(used)))
 
 
 def reason_against(plain, planted):

@@ -1,6 +1,8 @@
 """Whether a task's inputs and state are ever the same twice: an answer that was given for them could then be given again."""
 
+import hashlib
 import random
+import time
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -8,8 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from khost.task.manifest import leaves
 from khost.task.task_file import seed_all, state_of
 
-FEW = 1 << 12  # elements of inputs and state; larger ones are the same twice where nothing is drawn, and not by chance
-DRAWS = 32      # of them are looked at
+FEW = 1 << 12  # elements of inputs and state that are drawn again in no time
+DRAWS = 32     # that are looked at, ...
+DRAWS_S = 0.3  # ... of larger ones as many as this leaves time for, at least one
 
 
 class Drawing(TorchDispatchMode):
@@ -54,31 +57,44 @@ def draws_anything(task, seed):
     return False
 
 
+def same_inputs(one, other):
+    """Whether the inputs of two samples hold tensors, and the same ones in every bit."""
+    return bool(leaves(one.values)) and plain(one.values) == plain(other.values) and all(
+        map(same, leaves(one.values), leaves(other.values)))
+
+
 def equal_sets(one, other):
     """Whether inputs and live state of two samples are the same in every bit."""
-    def tensors(sample):
-        return leaves(sample.values) + list(state_of(sample.model).values())
-
-    def plain(value):
-        if isinstance(value, dict):
-            return [plain(v) for v in value.values()]
-        if isinstance(value, (tuple, list)):
-            return [plain(v) for v in value]
-        return None if isinstance(value, torch.Tensor) else repr(value)
-
     return plain(one.values) == plain(other.values) and all(
-        a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
-        for a, b in zip(tensors(one), tensors(other)))
+        map(same, leaves(one.values) + list(state_of(one.model).values()),
+            leaves(other.values) + list(state_of(other.model).values())))
+
+
+def same(one, other):
+    return one.shape == other.shape and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
+
+
+def plain(value):
+    """What is no tensor in a tree of values."""
+    if isinstance(value, dict):
+        return [plain(v) for v in value.values()]
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    return None if isinstance(value, torch.Tensor) else repr(value)
 
 
 def few_values(task, first, seed):
-    """Whether inputs and state take so few values that they come again by chance (a number from 1 to 4): of many draws
-    several are the same, and not all. `first`: a sample of the task."""
-    if sum(t.numel() for t in leaves(first.values) + list(state_of(first.model).values())) > FEW:
-        return False
-    seen = set()
-    for number in range(DRAWS):
-        model, values = task.model(seed + 2 * number, live=True), task.inputs(seed + 2 * number + 1)
-        drawn = leaves(values) + list(state_of(model).values())
-        seen.add(b"".join(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for t in drawn))
-    return 1 < len(seen) <= DRAWS - 2
+    """Whether inputs take so few values that they come again by chance (a number from 1 to 4, one of eight batches): of many
+    draws some are the same, and not all. The state counts too where the draws are small. `first`: a sample of the task."""
+    small = sum(t.numel() for t in leaves(first.values) + list(state_of(first.model).values())) <= FEW
+    seen, count, end = set(), 0, time.monotonic() + DRAWS_S
+    while count < DRAWS and (small or time.monotonic() < end):
+        values = task.inputs(seed + 2 * count + 1)
+        drawn = leaves(values) + (list(state_of(task.model(seed + 2 * count, live=True)).values()) if small else [])
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in drawn:
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        seen.add(digest.digest())
+        count += 1
+    # Two of 32 small draws may be the same by chance, of a number with 10 bits; of large ones none are.
+    return 1 < len(seen) <= count - (2 if small else 1)

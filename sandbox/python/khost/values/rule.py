@@ -15,6 +15,7 @@ FEWEST_SHARED = 256  # elements of an output in which single ones may be beyond
 TIES = 4             # elements that a share above 0 grants beside itself
 PROBED = 1 << 17     # elements by which an answer of the bank is judged
 LONG = 32            # of long sums K is no smaller for the sake of outliers and half types: their floor is made for 64
+OVER = 1e-3          # of a step, by which an element that is off by whole ones may be off beside them
 ALIKE, FEW, MANY = 1.5, 4, 16  # jumps of one size, how many of them say so, and how many say what others are like
 
 
@@ -33,6 +34,11 @@ def workable(share, elements, rare=0.0):
     if share <= 0:
         return 0.0
     return share + 3 * math.sqrt(share / elements) + (few + 1e-4) / elements
+
+
+def few_of(share, elements):
+    """A share of a small output, with room for chance."""
+    return min(1.0, share + 3 * math.sqrt(share / elements) + (2 + 1e-4) / elements)
 
 
 def cap_of(jumps):
@@ -59,11 +65,14 @@ class Rule:
         self.q, self.typical, self.by_element = None, None, False
         if self.exact:
             self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share())], [cap_of(measure.jumps())]
-            if measure.counted.granted():  # any of them may be off by a few steps
-                self.shares, self.caps = [1.0], [measure.counted.granted()]
+            if measure.counted.granted():  # some of them may be off by a few steps
+                self.shares, self.caps = [few_of(measure.counted.share(), elements)], [measure.counted.granted()]
             self.shares, self.caps = self.shares * len(self.steps), self.caps * len(self.steps)
             return
-        self.q, self.by_element = measure.table(), measure.by_element()
+        granted = measure.counted.granted()
+        # What one rounding changes of what counts are whole steps, which are no error of the other elements.
+        self.q = measure.rounding() * measure.octaves.scaled(0) if granted else measure.table()
+        self.by_element = not granted and measure.by_element()
         if steps is STEPS and self.precision == "full" and elements >= ONE_BIN:
             self.typical = measure.typical()
         self.shares = [workable(measure.share(self.q, k), elements, measure.rare_share(self.q, k)) for k in self.steps]
@@ -72,6 +81,10 @@ class Rule:
             found = cap_of(measure.jumps(self.q, k)) if share > 0 and not measure.endless else None
             cap = found if cap is None or found is not None and found < cap else cap
             self.caps.append(cap)
+        if granted:  # of what counts as a float, some elements may be off by a few steps, and by what all may
+            share = few_of(measure.counted.share(), elements)
+            self.shares = [max(share, other) for other in self.shares]
+            self.caps = [max(granted * (1 + OVER), cap or 0.0) for cap in self.caps]
 
     def probe(self, expected):
         """The elements of one expected output by which answers are judged, and their bounds."""

@@ -39,6 +39,7 @@ FAR = 4096           # roundings by which they are moved to see whether it jumps
 UNSEEN = 3           # ... where no measured element did: this many of all that were measured may be expected to, at most
 SEPARATE = 64        # an output of at most so many elements has a bound for each of them, ...
 APART = 64           # ... where their errors differ by more than so many times, ...
+STEEP, FLAT = 6, 0.25  # full octaves over which the relative error is seen to grow with the value, and by more than this
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
 ULPS = {torch.float32: 2.0, torch.float64: 2.0, torch.float16: 1.0, torch.bfloat16: 1.0}
 
@@ -67,13 +68,22 @@ def granted(measured):
     return min(max(min(SHARE * measured, MOST_SHARE), MORE * measured + MORE_ROOM if measured > MORE_ROOM else 0.0), MOST)
 
 
-def period_of(like):
-    """How many elements of a small output have bounds of their own: all of them, or where these are too many those of a row,
-    such as [x.mean(1), x.var(1)] stacked; 0 where none has."""
-    count, columns = like.numel(), like.shape[-1] if like.dim() else 1
-    if count > SEPARATE:
-        return columns if 1 < columns <= SEPARATE and count < OCTAVES else 0
-    return count if count > 1 else 0
+def groupings(shape):
+    """For each way of giving elements of a small output bounds of their own the group of each element: every one by itself,
+    or, where these are too many, those of one place along an axis, such as [x.mean(1), x.var(1)] stacked."""
+    count = math.prod(shape)
+    if count <= SEPARATE:
+        return [torch.arange(count)] if count > 1 else []
+    if count >= OCTAVES:
+        return []
+    return [torch.arange(size).reshape([size if a == axis else 1 for a in range(len(shape))]).expand(shape).reshape(-1)
+            for axis, size in enumerate(shape) if 1 < size <= SEPARATE]
+
+
+def largest_of(values, groups):
+    """For each element the largest of its group."""
+    most = torch.zeros(int(groups.max()) + 1, dtype=values.dtype)
+    return most.scatter_reduce(0, groups, values, "amax")[groups]
 
 
 class FloatMeasure:
@@ -89,9 +99,8 @@ class FloatMeasure:
         self.wide = self.long = self.far = None  # of inputs moved by many roundings; of a plain kernel; moved far
         self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
         self.elements, self.zeros, self.seen = 0, 0, 0
-        self.period = period_of(like)
-        self.each = torch.zeros(self.period, dtype=torch.float64) if self.period else None
-        self.rows = like.numel() // self.period if self.period else 0
+        self.groupings = groupings(like.shape)
+        self.each = torch.zeros(like.numel(), dtype=torch.float64) if self.groupings else None
         self.sizes = []  # of the same elements, in each set
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
         self.counted = Counted(like.numel())
@@ -127,7 +136,7 @@ class FloatMeasure:
         every = torch.maximum(own, conditioned)
         if self.each is not None:
             self.keep_each(torch.where(sound, every, 0.0))
-            self.sizes.append(ours.abs().cpu().reshape(-1, self.period).amax(0))
+            self.sizes.append(ours.abs().cpu())
         if not bool(sound.all()):
             octave, own, conditioned, ours, every = (x[sound] for x in (octave, own, conditioned, ours, every))
             far = None if far is None else far[sound]
@@ -152,8 +161,8 @@ class FloatMeasure:
         self.far.add(self.octaves.rows(ours[held]), (other - double)[held].abs())
 
     def keep_each(self, errors):
-        if self.each is not None and errors.numel() == self.rows * self.period:
-            self.each = torch.maximum(self.each, errors.cpu().reshape(-1, self.period).amax(0))
+        if self.each is not None and errors.numel() == self.each.numel():
+            self.each = torch.maximum(self.each, errors.cpu())
 
     def add_sequential(self, expected, sequential, exact=None, planted=False):
         """What a plain kernel is off by, a part of it. Elements that are off by far more have been taken across a jump, or are
@@ -193,13 +202,21 @@ class FloatMeasure:
         """The step of the dtype in which kernels compute, by octave."""
         return self.octaves.ulp(self.computed)
 
+    def own_bounds(self):
+        """Q of each element of a small output that has bounds of its own, alone or with those at its place along an axis:
+        their errors are of different sizes, and what one measures is much the same in each set. None where that is not so."""
+        best, apart = None, APART
+        for groups in self.groupings:
+            each = largest_of(self.each, groups)
+            if float(each.max()) == 0 or spread(each.tolist()) <= apart:
+                continue
+            sizes = torch.stack([largest_of(size, groups) for size in self.sizes])
+            if float((sizes.amax(0) / sizes.amin(0).clamp(min=5e-324)).nan_to_num(1.0).median()) <= STEADY:
+                best, apart = each, spread(each.tolist())
+        return best
+
     def by_element(self):
-        """Whether each element of a small output, or each of its columns, has a bound of its own: their errors are of
-        different sizes, and what one measures is much the same in each set."""
-        if self.each is None or float(self.each.max()) == 0 or spread(self.each.tolist()) <= APART:
-            return False
-        sizes = torch.stack(self.sizes)
-        return float((sizes.amax(0) / sizes.amin(0).clamp(min=5e-324)).nan_to_num(1.0).median()) <= STEADY
+        return self.own_bounds() is not None
 
     def roundings(self):
         """What a long sum of terms of one sign is off by, as a part of itself; 0 where that is less than a rounding."""
@@ -216,9 +233,9 @@ class FloatMeasure:
 
     def table(self):
         """Q for each octave, and at least what a long sum of terms of one sign is off by; or Q for each element."""
-        if self.by_element():
-            table = self.each.repeat(self.rows)
-            return torch.cat([table, torch.zeros(OCTAVES - table.numel(), dtype=torch.float64)])
+        own = self.own_bounds()
+        if own is not None:
+            return torch.cat([own, torch.zeros(OCTAVES - own.numel(), dtype=torch.float64)])
         q, sizes = self.quantiles()
         return self.with_long_sums(self.one_octave(q, sizes) if self.elements < ONE_BIN else self.filled(q, sizes))
 
@@ -276,9 +293,10 @@ class FloatMeasure:
         if int(full.max()) == 0:
             return self.seldom(q, sizes)
         result = torch.zeros(OCTAVES, dtype=torch.float64)
+        growth = 1 + self.growth(q, full)
         for octave in range(OCTAVES):
             nearest = int(full[(full - octave).abs().argmin()])
-            up = max(0, octave - nearest) * self.octaves.step
+            up = max(0, octave - nearest) * self.octaves.step * growth
             result[octave] = max(min(float(q[nearest]) * 2.0 ** min(up, 1000), 1e300), float(q[octave]))
         # Exact zeros, and what float32 cannot tell from them, take the lowest full octave's absolute error.
         above = full[full > 0]
@@ -291,6 +309,18 @@ class FloatMeasure:
             result[0] = max(float(result[0]), float(q[int(above[0])]))
         return result
 
+    def growth(self, q, full):
+        """By how many octaves the relative error grows with each octave of the value, over the largest full ones, from 0 to 1:
+        near the poles of a quotient it does as the value, and larger elements than any that was measured are off by more.
+        Q of few elements scatters, so a growth that is well seen counts half as much again."""
+        top = full[full > 0][-STEEP:]
+        if top.numel() < STEEP or not bool((q[top] > 0).all()):
+            return 0.0
+        places, errors = (top * self.octaves.step).double(), torch.log2(q[top]) - top * self.octaves.step
+        places = places - places.mean()
+        slope = float((places * errors).sum() / places.square().sum())
+        return min(1.0, 1.5 * slope) if slope > FLAT else 0.0
+
     def seldom(self, q, sizes):
         """Of an output of zeros with few other elements, as of relu(x @ w - 72): what one of these is off by may any be, and
         larger ones in proportion."""
@@ -301,8 +331,8 @@ class FloatMeasure:
         return torch.maximum(q[seen].max() * torch.exp2(above.clamp(max=1000).double()), q[0]).clamp(max=1e300)
 
     def bounds(self, table, k):
-        """K Q; a few steps of what counts; below sixteen times the smallest normal number, what a flush to zero changes."""
-        bounds = k * table + self.counted.granted()
+        """K Q; below sixteen times the smallest normal number, what a flush to zero changes."""
+        bounds = k * table
         if self.dtype in (torch.float32, torch.bfloat16) and not self.by_element():
             bounds[:5] = bounds[:5].clamp(min=2.0 ** -122)
         return bounds.clamp(max=1e300)

@@ -1,0 +1,37 @@
+"""Another order among equal elements. Which of them an operator takes first is its own choice: a router's top two of bfloat16
+numbers are equal in a few rows of a hundred. argmax, max and stable sorts say that the first comes first."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Operators, and the places of `dim` among their arguments.
+CHOOSING = {"topk": 2, "sort": 1, "argsort": 1, "kthvalue": 2, "median": 1}
+
+
+class OtherTies(TorchDispatchMode):
+    """Runs these operators on the axis turned around, so that the last of equal elements comes first. `used`: whether one
+    ran."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
+
+    def __init__(self):
+        super().__init__()
+        self.used = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name, overload = (func.__name__.split(".") + ["default"])[:2]
+        if name not in CHOOSING or name == "median" and overload == "default" or kwargs.get("stable"):
+            return func(*args, **kwargs)
+        x, place = args[0], CHOOSING[name]
+        axis = kwargs.get("dim", args[place] if len(args) > place else -1)
+        if x.dim() == 0 or not isinstance(axis, int):
+            return func(*args, **kwargs)
+        self.used = True
+        result = func(x.flip(axis), *args[1:], **kwargs)
+        last = x.shape[axis] - 1
+        if isinstance(result, torch.Tensor):
+            return last - result
+        return type(result)((result[0], last - result[1])) if len(result) == 2 else result
