@@ -114,7 +114,7 @@ TEST_CASE("where outliers break what a task counts on, all sets are drawn and th
     return;
   }
   Result<std::shared_ptr<Session>> opened =
-      Session::open(*shared(), task("torch.log1p(x)", "torch.rand(4096)"));  // all in [0, 1]
+      Session::open(*shared(), task("torch.log1p(x)", "torch.rand(4096).cumsum(0)"));  // sorted
   REQUIRE_MESSAGE(opened, opened.failure().message);
   const auto batch = (*opened)->batch_at_hand("one");
   CHECK(batch->sets.size() == 25);

@@ -73,7 +73,8 @@ std::optional<bool> decided_by_ranks(const std::vector<double>& brackets) {
     return std::nullopt;
   }
   std::vector<double> distances(brackets);
-  std::transform(distances.begin(), distances.end(), distances.begin(), [](double value) { return value - threshold(); });
+  std::transform(distances.begin(), distances.end(), distances.begin(),
+                 [](double value) { return value - threshold(); });
   std::sort(distances.begin(), distances.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
   std::size_t above = 0, below = 0;
   for (std::size_t i = 0; i < distances.size(); i++) {

@@ -14,7 +14,7 @@ import os
 import torch
 
 from khost.task.manifest import mapped, over_region
-from khost.task.task_file import Task, call, compiled
+from khost.task.task_file import Task, call, compile_model
 
 WARM_UP = 5
 
@@ -87,7 +87,7 @@ def run(request, regions, reply):
         adopt(model, over_region(request["state"], mapped(state)))
         if kind == "compile":
             open_cache(request.get("cache"))
-            model = compiled(model)
+            model = compile_model(model)
         step = lambda: call(model, values)  # noqa: E731
     kept = None
     for _ in range(WARM_UP):

@@ -12,7 +12,7 @@ import torch
 from khost.baselines.baselines import adopt
 from khost.baselines.device_memory import load_library, region
 from khost.task.manifest import over_region
-from khost.task.task_file import Task, call, compiled
+from khost.task.task_file import Task, call, compile_model
 
 WARM_UP = 5
 
@@ -25,7 +25,7 @@ def make_step(request, inputs, state):
     values = over_region(request["inputs"], inputs)
     adopt(model, over_region(request["state"], state))
     if request["kind"] == "compile":
-        model = compiled(model)
+        model = compile_model(model)
     return lambda: call(model, values)
 
 

@@ -20,7 +20,7 @@ from khost.check import check_idle
 from khost.check import check_nulls
 from khost.check import check_structure
 from khost.task.manifest import leaves
-from khost.task.task_file import Task, TaskFault, call, compiled, finite, fresh
+from khost.task.task_file import Task, TaskFault, call, compile_model, finite, fresh
 from khost.task.task_inspection import check_outputs, inspect_task
 
 TIMED_CALLS = 5
@@ -314,7 +314,7 @@ def compile_facts(request, together):
             torch.cuda.empty_cache()
     make_room()
     begin = time.perf_counter()
-    fast = compiled(model)
+    fast = compile_model(model)
     got = leaves(call(fast, copy.deepcopy(values)))
     finish(device)
     facts["compile_first_s"], facts["compiles"] = time.perf_counter() - begin, True

@@ -19,7 +19,7 @@ from khost.task.manifest import leaves, with_tensors
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
-compiled = torch.compile  # for whoever compiles a task's model on purpose
+compile_model = torch.compile  # for whoever compiles a task's model on purpose
 LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
 
 

@@ -22,7 +22,7 @@ class OtherTies(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name, overload = (func.__name__.split(".") + ["default"])[:2]
+        name, overload = [*func.__name__.split("."), "default"][:2]
         if name not in CHOOSING or name == "median" and overload == "default" or kwargs.get("stable"):
             return func(*args, **kwargs)
         x, place = args[0], CHOOSING[name]
