@@ -12,6 +12,7 @@ from khost.task.task_file import seed_all, state_of
 
 FEW = 1 << 12  # elements of inputs and state that are drawn again in no time
 DRAWS = 32     # that are looked at, ...
+HASHED = 1 << 16  # elements of a tensor by which two draws are told apart, spread over it
 DRAWS_S = 0.3  # ... of larger ones as many as this leaves time for, at least one
 
 
@@ -93,7 +94,8 @@ def few_values(task, first, seed):
         drawn = leaves(values) + (list(state_of(task.model(seed + 2 * count, live=True)).values()) if small else [])
         digest = hashlib.blake2b(digest_size=16)
         for tensor in drawn:
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            some = tensor.detach().reshape(-1)[::max(1, tensor.numel() // HASHED)].contiguous()
+            digest.update(some.cpu().view(torch.uint8).numpy())
         seen.add(digest.digest())
         count += 1
     # Two of 32 small draws may be the same by chance, of a number with 10 bits; of large ones none are.

@@ -12,6 +12,7 @@ import math
 import torch
 
 from khost.values.counts import Counted
+from khost.values.groups import groupings, largest_of
 from khost.values.histogram import OCTAVES, Histogram, Octaves, places, spread
 
 FULL = 64            # an octave with fewer elements takes the bound of its nearest fuller one
@@ -37,8 +38,7 @@ WIDE = 64            # roundings by which inputs are moved to see how often a fu
 UNTYPICAL = 0.6      # of the elements that are not zero may be beyond the second table: half are beyond their median
 FAR = 4096           # roundings by which they are moved to see whether it jumps at all, ...
 UNSEEN = 3           # ... where no measured element did: this many of all that were measured may be expected to, at most
-SEPARATE = 64        # an output of at most so many elements has a bound for each of them, ...
-APART = 64           # ... where their errors differ by more than so many times, ...
+APART = 64           # elements have bounds of their own where their errors differ by more than so many times, ...
 STEEP, FLAT = 6, 0.25  # full octaves over which the relative error is seen to grow with the value, and by more than this
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
 ULPS = {torch.float32: 2.0, torch.float64: 2.0, torch.float16: 1.0, torch.bfloat16: 1.0}
@@ -66,24 +66,6 @@ def largest_near(errors, below, above):
 def granted(measured):
     """The share of elements that may lie beyond, from that which the measured runs leave there."""
     return min(max(min(SHARE * measured, MOST_SHARE), MORE * measured + MORE_ROOM if measured > MORE_ROOM else 0.0), MOST)
-
-
-def groupings(shape):
-    """For each way of giving elements of a small output bounds of their own the group of each element: every one by itself,
-    or, where these are too many, those of one place along an axis, such as [x.mean(1), x.var(1)] stacked."""
-    count = math.prod(shape)
-    if count <= SEPARATE:
-        return [torch.arange(count)] if count > 1 else []
-    if count >= OCTAVES:
-        return []
-    return [torch.arange(size).reshape([size if a == axis else 1 for a in range(len(shape))]).expand(shape).reshape(-1)
-            for axis, size in enumerate(shape) if 1 < size <= SEPARATE]
-
-
-def largest_of(values, groups):
-    """For each element the largest of its group."""
-    most = torch.zeros(int(groups.max()) + 1, dtype=values.dtype)
-    return most.scatter_reduce(0, groups, values, "amax")[groups]
 
 
 class FloatMeasure:
