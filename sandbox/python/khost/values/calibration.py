@@ -55,6 +55,15 @@ def planted_from(sample, kinds=USUAL, number=0):
     return bank.Sample(sample.model, sample.values, outputs, sample.expected, planted.kinds)
 
 
+def otherwise(sample, mode):
+    """The outputs under a mode that runs operators in another way; None where it has none of them to run."""
+    try:
+        outputs = run(sample.model, sample.values, mode)
+    except Exception:  # an operator was called in a way that the mode does not know
+        return None
+    return outputs if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else None
+
+
 class Calibration:
     """Of one task. `want_planted`: whether planted sets are wanted at all. `settle`: where the device has no room for the
     oracle, do without; else that error is raised."""
@@ -87,21 +96,26 @@ class Calibration:
     def plant(self, kinds=USUAL):
         """Samples with what is planted, or why there are none. Where the model does not bear all kinds, fewer are tried; where
         nothing new can be had, what there was stays. Returns whether there are new samples."""
+        error = self.refusal(kinds)
+        met = set(error.kinds) if error and "bold" not in kinds else set()
+        for left_out in map(set, LEFT_OUT):
+            if left_out & met and met - left_out and not self.refusal(tuple(k for k in kinds if k not in left_out)):
+                return True
+        if error and "planted" not in self.samples:
+            self.planting = " ".join(str(error).split())
+        return error is None
+
+    def refusal(self, kinds):
+        """Takes samples with these kinds planted; where there can be none, all stays and the reason is returned."""
         large = all(x.numel() >= LARGE for x in self.samples["drawn"][0].expected)
         before, self.kinds = self.kinds, kinds
         try:
             self.samples["planted"] = [self.sample(True, number) for number in range(1 if large else 2)]
             self.planting = ""
-            return True
+            return None
         except Unplantable as error:
             self.kinds = before
-            fewer = [tuple(k for k in kinds if k not in left_out) for left_out in LEFT_OUT
-                     if set(left_out) & set(error.kinds) and set(error.kinds) - set(left_out)]
-            if "bold" not in kinds and any(len(some) < len(kinds) and self.plant(some) for some in fewer):
-                return True
-            if "planted" not in self.samples:
-                self.planting = " ".join(str(error).split())
-            return False
+            return error
 
     def wants_bold(self, passing):
         """Whether outliers in tensors of one sign are worth leaving what may be their domain."""
@@ -220,22 +234,14 @@ class Calibration:
     def sequential(sample):
         """The outputs of a plain kernel, None where it has no sum and no function of another form, and the names of those."""
         mode = Sums()
-        try:
-            outputs = run(sample.model, sample.values, mode)
-        except Exception:  # an operator was called in a way that the mode does not know
-            return None, set()
-        fits = mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected]
-        return (outputs, mode.used) if fits else (None, set())
+        outputs = otherwise(sample, mode)
+        return outputs, mode.used if outputs else set()
 
     @staticmethod
     def other_ties(sample):
         """The outputs, as a list of one, with another order among equal elements; empty where no operator chooses one."""
-        mode = OtherTies()
-        try:
-            outputs = run(sample.model, sample.values, mode)
-        except Exception:  # an operator was called in a way that the mode does not know
-            return []
-        return [outputs] if mode.used and [x.shape for x in outputs] == [x.shape for x in sample.expected] else []
+        outputs = otherwise(sample, OtherTies())
+        return [outputs] if outputs else []
 
     def attempt(self, sample, move=None, rounds=False):
         try:
@@ -316,7 +322,7 @@ class Calibration:
         equal = equal_sets(*drawn[:2])
         few = few_values(self.task, drawn[0], fresh_seed())
         seeded = equal and not few and draws_anything(self.task, fresh_seed())
-        constant = few or not seeded and same_inputs(*drawn[:2]) or equal and not seeded
+        constant = few or not seeded and (equal or same_inputs(*drawn[:2]))
         equal = equal or few  # an earlier output may be the right one
         ambiguous = self.ambiguous(self.judge("drawn", equal))
         if "planted" in self.samples:

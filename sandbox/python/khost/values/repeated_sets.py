@@ -60,15 +60,17 @@ def draws_anything(task, seed):
 
 def same_inputs(one, other):
     """Whether the inputs of two samples hold tensors, and the same ones in every bit."""
-    return bool(leaves(one.values)) and plain(one.values) == plain(other.values) and all(
-        map(same, leaves(one.values), leaves(other.values)))
+    return bool(leaves(one.values)) and equal_inputs(one, other)
+
+
+def equal_inputs(one, other):
+    return plain(one.values) == plain(other.values) and all(map(same, leaves(one.values), leaves(other.values)))
 
 
 def equal_sets(one, other):
     """Whether inputs and live state of two samples are the same in every bit."""
-    return plain(one.values) == plain(other.values) and all(
-        map(same, leaves(one.values) + list(state_of(one.model).values()),
-            leaves(other.values) + list(state_of(other.model).values())))
+    return equal_inputs(one, other) and all(
+        map(same, state_of(one.model).values(), state_of(other.model).values()))
 
 
 def same(one, other):
