@@ -13,10 +13,14 @@ NEAR = 1 - 2.0 ** -10  # the same for the whole tensor, ...
 FAINT = 2.0 ** -10     # ... and where an output is a long sum, in which one element else is lost
 COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
 REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255), which are not moved
+FEWEST = 64            # elements that tell it
 LOOKED_AT = 1 << 16    # elements that tell whether there are few values, ...
 MOST_READ = 1 << 22    # ... and whether lines are in an order
 ALIKE = 1e-5           # part by which sums of lines differ that are meant to be one
 MANY = 1 << 12         # lines that are looked at for that, at most
+ROWS = 4               # slices along an axis of which one may be small, ...
+SMALLEST_PART = 2.0 ** -12  # ... by so much: its variance is that of the usual epsilons, or less; ...
+SMALL = {torch.float16: 2.0 ** -7}  # ... in a dtype of few exponents by less
 
 
 def some(tensor, axis, numbers):
@@ -86,8 +90,11 @@ def fit(one, other):
 
 
 def few_values(tensor):
+    """Whether a float32 or float64 tensor repeats a few values (k / 255, tenths, halves): what they are is the task's
+    choice. Half types repeat all they have."""
     head = tensor.reshape(-1)[:LOOKED_AT]
-    return tensor.dtype in (torch.float32, torch.float64) and head.unique().numel() * REPEATED <= head.numel()
+    return tensor.dtype in (torch.float32, torch.float64) and head.numel() >= FEWEST and \
+        head.unique().numel() * REPEATED <= head.numel()
 
 
 class Range:
@@ -129,6 +136,16 @@ class Range:
         return part if end_is_zero or not guarded else 1.0
 
 
+def shrink_slices(tensor, generator):
+    """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
+    outliers always are, do not."""
+    for axis in range(min(2, tensor.dim()) if tensor.dim() > 1 else 0):
+        size = tensor.shape[axis]
+        if size >= ROWS:
+            tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
+                SMALL.get(tensor.dtype, SMALLEST_PART))
+
+
 def drawn_lines(tensor, axis, generator):
     """Places of lines along an axis, in the other axes: some to have their largest elements last, and as many others."""
     lines = tensor.numel() // tensor.shape[axis]
@@ -136,10 +153,10 @@ def drawn_lines(tensor, axis, generator):
     return [some(tensor, axis, torch.randint(lines, (count,), generator=generator)) for _ in range(2)]
 
 
-def contrast(tensor, generator, last=1, guarded=False, long=False, small=2.0 ** -12):
+def contrast(tensor, generator, last=1, guarded=False, long=False):
     """Plants in one dense tensor of one sign, in place; returns why not, or "". `last`: the sign of what stands in the last
-    place of all, the largest element or the smallest. `guarded`: the model divides by what it measures; `small` is what is
-    left of a slice then. `long`: an output is a sum of many of its elements."""
+    place of all, the largest element or the smallest. `guarded`: the model divides by what it measures. `long`: an output is
+    a sum of many of its elements."""
     why = order(tensor)
     if why:
         return why
@@ -150,9 +167,8 @@ def contrast(tensor, generator, last=1, guarded=False, long=False, small=2.0 ** 
         lines = tensor.movedim(axis, -1)
         for chosen, up in zip(drawn_lines(tensor, axis, generator), (True, False)):
             lines[chosen] = within.arranged(lines[chosen], up, within.part(up, CLOSE, guarded))
-    for axis in range(min(2, tensor.dim()) if guarded and within.from_zero and tensor.dim() > 1 else 0):
-        if tensor.shape[axis] >= 4:
-            tensor.select(axis, int(torch.randint(tensor.shape[axis] - 1, (1,), generator=generator))).mul_(small)
+    if guarded and within.from_zero:
+        shrink_slices(tensor, generator)
     up, whole = last > 0, tensor.reshape(1, -1)
     if long and within.from_zero:  # sums are then of one size in every set
         whole = within.arranged(whole, up, FAINT, within.low if within.high > 0 else within.high)

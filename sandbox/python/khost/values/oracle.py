@@ -12,13 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from khost.task.manifest import leaves, with_tensors
-from khost.values.planting import LOOKED_AT, SMALLEST, integral
+from khost.values.contrast import few_values
+from khost.values.planting import integral
 from khost.task.task_file import call, fresh, state_of
 
 NARROW = {dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
                               getattr(torch, "float8_e5m2", None)) if dtype is not None}
 COMPLEX = {torch.complex64, torch.complex32}
-REPEATED = 16  # times that a value is found on average in a tensor that is not moved
 WIDE = (torch.float32, torch.float64)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
 # What these say of numbers that nothing was computed on is no matter of rounding.
@@ -244,17 +244,9 @@ def move_state(model, original, move):
             tensor.data.copy_(move(tensor.data, own[name].data))
 
 
-def few_values(tensor):
-    """Whether a float32 or float64 tensor repeats a few values (k / 255, tenths, halves): what they are is the task's
-    choice, and a jump at one of them is no rounding's. Half types repeat all they have and are moved."""
-    if tensor.dtype not in WIDE:
-        return False
-    head = tensor.reshape(-1)[:LOOKED_AT]
-    return head.numel() >= SMALLEST and head.unique().numel() * REPEATED <= head.numel()
-
-
 def held(tensor):
-    """Whether a tensor is not moved: whole numbers (labels, masks), and a few values over and over."""
+    """Whether a tensor is not moved: whole numbers (labels, masks), and a few values over and over, since a jump at one of them
+    is no rounding's."""
     return tensor.numel() == 0 or integral(tensor) or few_values(tensor)
 
 

@@ -10,7 +10,7 @@ import typing
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.values.contrast import contrast, related, rising
+from khost.values.contrast import contrast, related, rising, shrink_slices
 from khost.task.manifest import leaves
 from khost.task.task_file import call, fresh
 
@@ -24,14 +24,11 @@ LARGEST = 6       # times the largest element, the outlier in the last place of 
 OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
-LONG = 1 << 12     # elements of a tensor for each one of an output from which a few of them are lost in a sum
+LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
 # What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; and boldly
 # outliers in tensors of one sign, which may be a domain, for tasks that other sets say nothing about.
 KINDS = ("outliers", "arranged", "zeros", "bold")
 USUAL, BOLD = KINDS[:3], ("outliers", "bold")
-ROWS = 4          # slices along an axis of which one may be small, ...
-SMALLEST_PART = 2.0 ** -12  # ... by so much: its variance is that of the usual epsilons, or less; ...
-SMALL = {torch.float16: 2.0 ** -7}  # ... in a dtype of few exponents by less
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
            "std_mean"}
@@ -162,16 +159,6 @@ def last_place(tensor):
     return sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
 
 
-def shrink_slices(tensor, generator):
-    """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
-    outliers always are, do not."""
-    for axis in range(min(2, tensor.dim()) if tensor.dim() > 1 else 0):
-        size = tensor.shape[axis]
-        if size >= ROWS:
-            tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
-                SMALL.get(tensor.dtype, SMALLEST_PART))
-
-
 def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIERS):
     """Plants in one tensor whose structure bears it. `up`: the sign of the outliers in the last places of axes; `last`: in
     the last place of all; `share`: of its elements. The places come from a generator of their own: a task may have seeded
@@ -216,8 +203,7 @@ def arranged(tensor, others, generator, last, reach):
     """Plants in a tensor of one sign; returns why not, or ""."""
     if related(tensor, others):
         return "in order with another input"
-    return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest,
-                    SMALL.get(tensor.dtype, SMALLEST_PART))
+    return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest)
 
 
 def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS):
