@@ -238,7 +238,8 @@ class Tasks(unittest.TestCase):
     def test_a_product_that_dies_out_is_seen_where_it_does_not(self):
         c = Calibrated("torch.cumprod(x, dim=1)", "torch.rand(32, 2048)")
         self.assertEqual(c.answer["uninformative"], "")
-        cut = torch.arange(2048) < 96
+        # A product of 192 draws is zero in float32 in every row; one of 96 is not in some.
+        cut = torch.arange(2048) < 192
         self.assertEqual(c.wrong(lambda x: [torch.where(cut, torch.cumprod(x, 1), 0.0)]), [0])
         self.assertGreater(c.wrong(lambda x: [torch.where(cut, torch.cumprod(x, 1), 0.0)], "planted")[0], 0)
         c = Calibrated("torch.cumprod(x, dim=1)", "torch.softmax(torch.randn(32, 2048), 1)")
