@@ -10,6 +10,7 @@
 
 #include "host/process.h"
 #include "sandbox/jail/quiet.h"
+#include "sandbox/judge/service/frames.h"
 
 namespace khost {
 
@@ -30,8 +31,13 @@ Result<std::uint64_t> JudgeProcess::request(Json body, Done done) {
   }
   const std::uint64_t id = ++last_id_;
   body["id"] = id;
-  waiting_.emplace(id, std::move(done));
   const std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() >= judge::kMostRequestBytes) {  // the judge would end, and with it what others asked
+    return Failure{"the request has " + std::to_string(text.size() >> 20) + " MiB; a judge takes less than " +
+                       std::to_string(judge::kMostRequestBytes >> 20),
+                   "bad_input"};
+  }
+  waiting_.emplace(id, std::move(done));
   const auto size = static_cast<std::uint32_t>(text.size());
   outgoing_.push_back(std::string(reinterpret_cast<const char*>(&size), 4) + text);
   if (outgoing_.size() == 1) {

@@ -114,7 +114,7 @@ local function answer_request(self, workspace, options, request)
   local files = candidate(workspace)
   local ok, answer, message, code
   if kind == "tune" then
-    ok, answer, message = pcall(tune.answer, request, files, function(changed)
+    ok, answer, message, code = pcall(tune.answer, request, files, function(changed)
       return options.feedback("profile", changed, { kernels = false })
     end)
   else

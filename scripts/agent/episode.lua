@@ -49,6 +49,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field replay? boolean       only what the store has counts: nothing is played, not even what failed through us
 ---@field known? table<string, table>   verdicts by artefact that are not asked for again
 ---@field say? fun(text: string)
+---@field drawn? fun()          the policy has given its last answer; what is left is the verdict
 
 --- The setting of a run of recipes, with what a stage adds.
 ---@param run table   run.pipeline
@@ -226,6 +227,9 @@ function episode.play(setting, task, index)
       stream)
     if world.close then
       world.close()
+    end
+    if setting.drawn then
+      setting.drawn()
     end
     if setting.say then
       setting.say(("episode %d: %s after %d turns; judging"):format(index, ended.ending, #ended.turns))

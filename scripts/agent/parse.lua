@@ -4,9 +4,11 @@
 local parse = {}
 
 local MOST_FENCE = 512  -- bytes of a line that can open or close a block
+parse.MOST_PATH = 200   -- bytes of a path
+parse.MOST_FILES = 64   -- of an answer
 
 parse.FILE_LABELS = { "no_block", "no_path", "bad_path", "duplicate_path", "nested_fence", "unclosed", "cut",
-  "empty_file" }
+  "empty_file", "too_many_files" }
 
 --- Whether a candidate may have a file of this path: kernels/… or model_new.py.
 ---@param path string
@@ -15,7 +17,7 @@ function parse.legal_path(path)
   if path == "model_new.py" then
     return true
   end
-  if not path:match("^kernels/[%w_][%w_./-]*$") or path:sub(-1) == "/" then
+  if #path > parse.MOST_PATH or not path:match("^kernels/[%w_][%w_./-]*$") or path:sub(-1) == "/" then
     return false
   end
   for part in path:gmatch("[^/]+") do
@@ -76,8 +78,8 @@ function parse.files(text, options)
     if not path and ticks then
       local label
       path, label = path_of(info, files)
-      if not path then
-        return nil, label
+      if not path or count == parse.MOST_FILES then
+        return nil, label or "too_many_files"
       end
       fence, body = #ticks, {}
     elseif path and ticks and #ticks >= fence then

@@ -40,35 +40,38 @@ local function definition(files, name)
   return found
 end
 
-local function checked(request)
+--- What is wrong with a request {name, values}; nil for nothing.
+---@param request table
+---@return string|nil
+function tune.wrong(request)
   local name, values = request.name, request.values
   if type(name) ~= "string" or not name:find("^[%a_][%w_]*$") or #name > 64 then
-    return nil, "a name and its values are needed"
+    return "tune: a name and its values are needed"
   elseif type(values) ~= "table" or #values == 0 or #values > MOST_VALUES then
-    return nil, ("1 to %d values are needed"):format(MOST_VALUES)
+    return ("tune: 1 to %d values are needed"):format(MOST_VALUES)
   end
   for _, value in ipairs(values) do
     if type(value) ~= "number" or value ~= math.floor(value) or math.abs(value) > 2 ^ 31 then
-      return nil, "the values must be whole numbers"
+      return "tune: the values must be whole numbers"
     end
   end
-  return true
 end
 
---- Answers a request {name, values}: a table of times.
+--- Answers a request {name, values}: a table of times. nil where the judge said nothing about one of the values, which
+--- says nothing about the candidate.
 ---@async
 ---@param request table
 ---@param files table<string, string>
----@param profile fun(files: table<string, string>): table|nil, string?   {times, status, reason}
----@return {ok: boolean, text: string}
+---@param profile fun(files: table<string, string>): table|nil, string?, string?   {times, status, reason}
+---@return {ok: boolean, text: string}|nil answer, string? message, string? code
 function tune.answer(request, files, profile)
-  local ok, message = checked(request)
-  local place, why
-  if ok then
-    place, why = definition(files, request.name)
+  local wrong = tune.wrong(request)
+  if wrong then
+    return { ok = false, text = wrong }
   end
+  local place, why = definition(files, request.name)
   if not place then
-    return { ok = false, text = "tune: " .. (message or why) }
+    return { ok = false, text = "tune: " .. why }
   end
   local lines, best = {}, nil
   for index, value in ipairs(request.values) do
@@ -77,10 +80,15 @@ function tune.answer(request, files, profile)
       changed[path] = text
     end
     changed[place.path] = ("%s%d%s"):format(place.head, value, place.tail)
-    local answer, failed = profile(changed)
-    local time = answer and verdicts.passed(answer) and answer.times and answer.times.candidate_s
+    local answer, message, code = profile(changed)
+    if not answer then
+      return nil, message, code
+    elseif answer.status and verdicts.is_void(answer) then
+      return nil, ("%s %s"):format(answer.reason or "", answer.detail or ""), "void"
+    end
+    local time = verdicts.passed(answer) and answer.times and answer.times.candidate_s
     lines[index] = ("%s = %-6d %s"):format(request.name, value, time and ("%.4f ms"):format(time * 1e3)
-      or answer and ("%s %s"):format(answer.status, answer.reason or "") or tostring(failed))
+      or ("%s %s"):format(answer.status, answer.reason or ""))
     if time and (not best or time < best.time) then
       best = { time = time, value = value }
     end

@@ -7,6 +7,7 @@ local clients = require "serve.clients"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local gate = require "serve.gate"
+local machine = require "khost.machine"
 local machines = require "serve.machines"
 local log = require "khost.log"
 local sandbox = require "khost.sandbox"
@@ -24,6 +25,7 @@ local OPTIONS = {
   { name = "--address", kind = "text", default = "127.0.0.1", help = "any other than loopback needs --tokens" },
   { name = "--port", kind = "number", default = 8420, help = "0: a free one, which is printed" },
   { name = "--tokens", kind = "text", help = "file with [clients.NAME] token, rights and quotas (chmod 600)" },
+  { name = "--as-root", kind = "flag", help = "serve another address than loopback as root, in a container" },
   { name = "--allow-tasks", kind = "flag", help = "without --tokens: requests may bring texts of tasks" },
   { name = "--name", kind = "list", help = "a name that a Host header may have beside those of loopback" },
   { name = "--reward", kind = "text", default = "milestone", help = "scheme of requests that name none" },
@@ -55,9 +57,9 @@ local function url_host(address)
 end
 
 local function settings_of(options)
-  local machine, problem = config.load { set = options.set }
-  if not machine then args.misuse(problem) end
-  local settings = config.plain(machine)
+  local loaded, problem = config.load { set = options.set }
+  if not loaded then args.misuse(problem) end
+  local settings = config.plain(loaded)
   settings.machine.target = options.target or settings.machine.target
   candidate.check_target(settings.machine.target)
   return settings
@@ -67,6 +69,10 @@ local function clients_of(options)
   if options.tokens then
     if options.allow_tasks then args.misuse("--allow-tasks: with --tokens, the right 'tasks' of a client says so") end
     local found, message = clients.load(options.tokens)
+    if not is_loopback(options.address) and machine.facts().user_id == 0 and not options.as_root then
+      args.misuse(("--address %s: others than this machine are not served as root; start it as another user, or say "
+        .. "--as-root where a container's root is none"):format(options.address))
+    end
     return found or args.misuse("--tokens " .. message)
   elseif not is_loopback(options.address) then
     args.misuse(("--address %s: only loopback is served without tokens; give --tokens FILE"):format(options.address))
@@ -130,7 +136,8 @@ local function run(list)
   local settings = settings_of(options)
   clients_of(options)  -- misuse is told before anything starts
   if options.judge then return machines.work(options, settings, need_jails) end
-  if not options.front and not need_jails() then return 2 end
+  -- Beside a front only the workspaces of episodes are here.
+  if (not options.front or #options.tokenizer > 0) and not need_jails() then return 2 end
   local service, judge = app_of(options, settings)
   local listener, message = serve.listen { address = options.address, port = options.port,
     connections = options.connections, peer_connections = options.peer_connections

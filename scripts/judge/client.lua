@@ -128,7 +128,7 @@ end
 local function ask_alone(self, body)
   local process = self.another and self.another()
   if not process then
-    return verdicts.blank("void", "task", "judge_lost")
+    return verdicts.blank("void", "task", "judge_lost", "it was lost, and none of its own could be started")
   end
   local alone = client.over(process, self.options)
   local verdict, message, code
@@ -150,7 +150,7 @@ local function ask(self, task, files, measure, rules)
   local cache = task.compile_cache and measure and fs.read(task.compile_cache) or nil
   local body = { task = { source = task.source, name = task.name, compile_cache = cache }, files = files,
     measure = measure, rules = rules }
-  local lost = 0
+  local lost, why = 0, nil
   for attempt = 1, TRIES do
     local verdict, message, code = self:request("evaluate", body)
     lost = lost + (code == "gone" and 1 or 0)
@@ -160,9 +160,12 @@ local function ask(self, task, files, measure, rules)
     log.warn("judge_failed", { task = task.name, attempt = attempt, message = message, code = code })
     if code == "bad_task" then
       return verdicts.blank("bad_task", "task", "bad_task", message)
+    elseif tostring(code):find("^turn_") then  -- it never came to the judge, and would wait for nothing again
+      return verdicts.blank("void", "task", "judge_lost", message)
     end
+    why = message
   end
-  return lost == TRIES and ask_alone(self, body) or verdicts.blank("void", "task", "judge_lost")
+  return lost == TRIES and ask_alone(self, body) or verdicts.blank("void", "task", "judge_lost", why)
 end
 
 --- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked

@@ -56,6 +56,7 @@ function Conversation:draw(limit)
   if not drawn then
     return nil, message, code
   end
+  self.prompt = self.prompt or #drawn.prompt_tokens
   append(self, drawn.prompt_tokens, #self.tokens + 1, 0)
   append(self, drawn.tokens, 1, 1, drawn.logprobs)
   self.version = self.version or drawn.version
@@ -76,8 +77,12 @@ function Conversation:observe(text, reserve)
   return true
 end
 
+--- Tokens that are left: of the conversation, and of what may stand behind the first prompt.
 ---@return integer
-function Conversation:room() return self.most - #self.tokens end
+function Conversation:room()
+  local count = #self.tokens
+  return math.min(self.most - count, self.behind - (count - (self.prompt or count)))
+end
 
 ---@return table
 function Conversation:record()
@@ -104,7 +109,7 @@ end
 function remote_text.open(format, options)
   return { name = options.name, format = format, begin = function(task)
     return setmetatable({ messages = first_messages(format, task), told = 0, tokens = {}, mask = {}, logprobs = {},
-      most = options.tokens, ask = options.ask }, Conversation)
+      most = options.tokens, behind = math.huge, ask = options.ask }, Conversation)
   end }
 end
 

@@ -157,7 +157,7 @@ function Clients:find(authorization)
   if self.only then
     return self.only
   end
-  local token = (authorization or ""):match("^[Bb]earer ([^%s,]+)$")
+  local token = (authorization or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] ([^%s,]+)$")
   return token and self.by_hash[fs.sha256(token)] or nil
 end
 

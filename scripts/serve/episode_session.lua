@@ -161,6 +161,9 @@ local function wrong_draw(self, step)
   local code = "bad_input"
   if step.finish == "failed" then
     return nil
+  elseif self.tokens and #step.prompt_tokens > self.options.asked.limits.tokens then
+    message = ("prompt_tokens: the prompt has %d ids, and limits.tokens = %d"):format(#step.prompt_tokens,
+      self.options.asked.limits.tokens)
   elseif #step.tokens > self.max_tokens then
     message = ("tokens: at most %d may be drawn in this step, got %d"):format(self.max_tokens, #step.tokens)
   elseif self.tokens then
@@ -232,7 +235,11 @@ local function with_room(self)
   local policy = self.policy
   return { name = policy.name, format = policy.format, begin = function(task, stream)
     local conversation, limits = policy.begin(task, stream), self.options.asked.limits
-    conversation.most = math.min(conversation.most, #conversation.tokens + limits.response_tokens)
+    if self.options.asked.tokenizer then
+      conversation.most = math.min(conversation.most, #conversation.tokens + limits.response_tokens)
+    else
+      conversation.behind = limits.response_tokens  -- how long the prompt is, the first step says
+    end
     if conversation:room() < 1 then
       self.refusal = ("limits.tokens = %d: the prompt alone has %d tokens"):format(limits.tokens, #conversation.tokens)
       error(self.refusal, 0)

@@ -121,7 +121,7 @@ local function finish(self, one)
   self.open = self.open - 1
   one.open, one.over_s = false, sched.now()
   count(self, one)
-  one.options, one.policy, one.last, one.versions, one.stops = nil, nil, nil, nil, nil
+  one.options, one.policy, one.last, one.versions, one.stops, one.tokens = nil, nil, nil, nil, nil, nil
 end
 
 -- Runs fn with an episode of the client more in the counts of open ones: what waits in the queue before an episode is
@@ -248,6 +248,7 @@ end
 
 -- The episode of an id, for the client that began it.
 local function found(self, who, id)
+  forget_old(self)
   local one = self.by_id[id]
   if not one or one.who.name ~= who.name then
     return nil, replies.failed(404, "no_episode", "this client has no episode of this id; what is over is forgotten "

@@ -3,7 +3,8 @@
 --
 --   POST /v1/nodes          {"name", "target"}                 -> {"node", "lease_s"}
 --   POST /v1/nodes/take     {"node"}                           -> {"job", "kind", "body"}, or 204 after some seconds
---   POST /v1/nodes/alive    {"node", "jobs": [job]}            renews the lease; a job is begun once it stands here
+--   POST /v1/nodes/alive    {"node", "jobs": [job], "at"}      renews the lease; a job is begun once it stands here.
+--                                                              at: the number of this renewal of the node
 --   POST /v1/nodes/answer   {"node", "job", "answer"} or {"node", "job", "message", "code"}
 --   POST /v1/nodes/leave    {"node"}
 --   GET  /v1/nodes          nodes, jobs that wait, counts
@@ -92,7 +93,8 @@ function ROUTES.alive(self, body)
   for _, job in ipairs(type(body.jobs) == "table" and body.jobs or {}) do
     jobs[#jobs + 1] = type(job) == "string" and job or nil
   end
-  return self.pool:renew(body.node, jobs) and reply(200, {}) or refuse(410, "gone", GONE)
+  local at = type(body.at) == "number" and body.at or nil
+  return self.pool:renew(body.node, jobs, at) and reply(200, {}) or refuse(410, "gone", GONE)
 end
 
 function ROUTES.answer(self, body)
@@ -123,7 +125,7 @@ local POSTED = { ["/v1/nodes"] = "register", ["/v1/nodes/take"] = "take", ["/v1/
   ["/v1/nodes/answer"] = "answer", ["/v1/nodes/leave"] = "leave" }
 
 local function authorised(self, head)
-  local token = (head.headers.authorization or ""):match("^[Bb]earer ([^%s,]+)$")
+  local token = (head.headers.authorization or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] ([^%s,]+)$")
   return not self.options.token or token and fs.sha256(token) == fs.sha256(self.options.token)
 end
 

@@ -17,7 +17,7 @@ mcp.VERSIONS = { "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25" }
 mcp.MOST_LINE = 4 * 2 ^ 20  -- bytes
 local MOST_AT_ONCE = 32     -- calls
 local MOST_LINES = 256      -- that are worked on or whose responses nobody has read
-local MOST_PARTS = 10000    -- lists, objects and fields of a line
+mcp.MOST_PARTS = 10000      -- lists, objects and fields of a line
 local LAST_S = 1            -- for what is answered at once when the input ends
 local PARSE, INVALID, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 
@@ -153,7 +153,7 @@ end
 ---@param line string
 ---@return table|nil
 function Server:respond(line)
-  local message, problem = json.decode(line, MOST_PARTS)
+  local message, problem = json.decode(line, mcp.MOST_PARTS)
   if message == nil then
     return failure(nil, PARSE, problem or "not valid JSON")
   end
@@ -208,7 +208,7 @@ local function response_to(self, line)
     error(text, 0)
   end
   log.error("mcp_failed", { message = tostring(text) })
-  local asked = json.decode(line, MOST_PARTS)
+  local asked = json.decode(line, mcp.MOST_PARTS)
   return json.encode(failure(type(asked) == "table" and is_id(asked.id) and asked.id or nil, INTERNAL,
     "the server failed at this request; its log says why")) .. "\n"
 end

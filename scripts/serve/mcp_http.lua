@@ -173,7 +173,7 @@ local function post(self, exchange, head, who)
   if not text then
     return replies.bad_body(code, why)
   end
-  local message, problem = json.decode(text)
+  local message, problem = json.decode(text, mcp.MOST_PARTS)
   if message == nil then
     return refuse(400, PARSE, problem or "not valid JSON")
   elseif type(message) == "table" and message.method == "initialize" then

@@ -27,8 +27,8 @@ Node.__index = Node
 ---@param options NodeOptions
 ---@return table
 function node.new(options)
-  return setmetatable({ options = options, jobs = {}, stopping = false, done = 0, registering = sched.semaphore(1) },
-    Node)
+  return setmetatable({ options = options, jobs = {}, stopping = false, done = 0, renewals = 0,
+    registering = sched.semaphore(1), taking = sched.semaphore(1) }, Node)
 end
 
 local function post(self, path, body, seconds)
@@ -86,14 +86,16 @@ local function register_again(self, id)
   end)
 end
 
--- Names the jobs that it has begun. Where the front knows it no more, it registers again; what it works on is given to
--- others by then.
+-- Names the jobs that it has begun, in time for another try before the lease is over. Where the front knows it no more, it
+-- registers again; what it works on is given to others by then.
 local function renew(self)
   local id, jobs = self.id, {}
   for job in pairs(self.jobs) do
     jobs[#jobs + 1] = job
   end
-  local status = post(self, "/alive", { node = id, jobs = json.list(jobs) })
+  self.renewals = self.renewals + 1
+  local status = post(self, "/alive", { node = id, jobs = json.list(jobs), at = self.renewals },
+    math.min(REQUEST_S, self.lease_s / 3))
   if status == 410 then
     register_again(self, id)
   end
@@ -126,17 +128,27 @@ local function deliver(self, id, job, answer, message, code)
 end
 
 local function work_on(self, id, job)
-  -- The front learns that the job is begun before anything of the candidate can end this process.
-  if renew(self) then
+  -- The front learns that the job is begun before anything of the candidate can end this process. A job of an identity
+  -- that the front has dropped is somebody else's.
+  if self.id == id and renew(self) and self.id == id then
     deliver(self, id, job.job, self.options.judge:request(job.kind, job.body))
     self.done = self.done + 1
   end
 end
 
-local function work_once(self)
+-- One request at a time waits for a job, however many slots are idle.
+local function take(self)
   local id = self.id
-  local status, body = post(self, "/take", { node = id }, TAKE_S)
-  if status == 410 then
+  if not self.stopping then
+    return id, post(self, "/take", { node = id }, TAKE_S)
+  end
+end
+
+local function work_once(self)
+  local id, status, body = self.taking:use(take, self)
+  if not id then
+    return
+  elseif status == 410 then
     register_again(self, id)
   elseif status == 200 and type(body) == "table" and type(body.job) == "string" and type(body.kind) == "string"
       and type(body.body) == "table" then

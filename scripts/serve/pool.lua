@@ -2,14 +2,15 @@
 -- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first
 -- answer of the node that has it is the only one that counts.
 --
--- A job that was lost goes to another node. Where a second node is lost while it works on the job, the candidate ends
--- judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits for the next one. Where
--- no node has been there for `wait_s`, it fails with code "void".
+-- A job that was lost goes to another node, which works on nothing else meanwhile (serve.placing). Where that one is lost
+-- too, the candidate ends judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits
+-- for the next one. Where no node has been there for `wait_s`, it fails with code "void".
 --
 -- A node may also be broken: one that keeps a job for `job_s`, or answers what no judge answers, loses the job as well.
 -- That says nothing about the candidate, so a job that was lost so and lost again is void.
 
 local fs = require "khost.fs"
+local placing = require "serve.placing"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
@@ -53,27 +54,13 @@ local function live(self)
   return count
 end
 
--- The place of the waiting node that gets a job. Elsewhere means a node that has not lost it, unless there is no other;
--- of those, one that has not given it back is better.
-local function taker_for(self, job)
-  local second
-  for place, one in ipairs(self.takers) do
-    if not job.lost_by[one.node] or live(self) == 1 then
-      if not job.returned_by[one.node] then
-        return place
-      end
-      second = second or place
-    end
-  end
-  return second
-end
-
 local function finish(self, job, answer, message, code)
   self.jobs[job.id] = nil
   local node = job.node and self.nodes[job.node]
   if node then
     node.jobs[job.id] = nil
   end
+  placing.release(self.nodes, job)
   job.done:put { answer = answer, message = message, code = code }
 end
 
@@ -81,7 +68,7 @@ local function hand(self)
   local index = 1
   while index <= #self.waiting do
     local job = self.waiting[index]
-    local place = taker_for(self, job)
+    local place = placing.taker(self.nodes, self.takers, job)
     if place then
       local taker = table.remove(self.takers, place)
       table.remove(self.waiting, index)
@@ -106,9 +93,11 @@ local function lose(self, job, why)
   if self.nodes[node] then
     self.nodes[node].jobs[job.id] = nil
   end
+  placing.release(self.nodes, job)
   if job.begun then
     self.counts.lost = self.counts.lost + 1
     job.losses, job.lost_by[node] = job.losses + 1, true
+    job.alone = job.alone or not job.broken
   else
     self.counts.returned = self.counts.returned + 1
     job.returned_by[node] = true
@@ -153,7 +142,8 @@ function Pool:register(name)
   end
   local id = identity(self)
   self.counts.registered = self.counts.registered + 1
-  self.nodes[id] = { name = name, expires = self.now() + self.lease_s, jobs = {} }
+  self.nodes[id] = { name = name, expires = self.now() + self.lease_s, jobs = {}, order = self.counts.registered,
+    at = 0 }
   return id
 end
 
@@ -161,13 +151,17 @@ end
 --- False for a node that is not known (any more): it registers again.
 ---@param id string
 ---@param begun? string[]
+---@param at? integer   the node's count of its renewals: one that another has overtaken says nothing about jobs
 ---@return boolean
-function Pool:renew(id, begun)
+function Pool:renew(id, begun, at)
   local node = self.nodes[id]
   if not node then
     return false
   end
   node.expires = self.now() + self.lease_s
+  if at then
+    begun, node.at = at > node.at and begun or nil, math.max(at, node.at)
+  end
   local named, forgotten = {}, {}
   for _, job in ipairs(begun or {}) do
     named[job] = true
@@ -280,6 +274,7 @@ function Pool:finish(id, job_id, answer, message, code)
   else
     self.counts.answered = self.counts.answered + 1
     finish(self, job, answer, message, code)
+    hand(self)  -- its node may have been kept free for it
   end
   return true
 end
@@ -292,9 +287,24 @@ function Pool:leave(id)
   end
 end
 
+-- Where this process stood still itself, renewals wait to be read: its own absence is no node's silence.
+local function forgive_absence(self, now)
+  local gap = now - (self.swept or now)
+  self.swept = now
+  if gap > self.lease_s / 2 then
+    for _, node in pairs(self.nodes) do
+      node.expires = node.expires + gap
+    end
+    for _, job in pairs(self.jobs) do
+      job.since = job.since + gap
+    end
+  end
+end
+
 --- Drops the nodes whose leases are over, and the jobs that no node is there for. Call it several times a lease.
 function Pool:sweep()
   local now = self.now()
+  forgive_absence(self, now)
   local silent, unbegun, overdue = {}, {}, {}
   for id, node in pairs(self.nodes) do
     silent[#silent + 1] = node.expires < now and id or nil
@@ -354,6 +364,8 @@ function Pool:request(kind, body)
     if job.node and self.nodes[job.node] then
       self.nodes[job.node].jobs[job.id] = nil
     end
+    placing.release(self.nodes, job)
+    hand(self)
     error(found, 0)
   end
   return found.answer, found.message, found.code

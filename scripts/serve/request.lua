@@ -17,12 +17,14 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local parse = require "agent.parse"
 local template = require "run.template"
+local tune = require "agent.tune"
 
 local request = {}
 
 request.MOST_BYTES = 8 * 2 ^ 20   -- of a body
 local MOST_PARTS = 10000          -- lists, objects and fields of one: a few files, or lists of numbers
-local MOST_FILES, MOST_NAME = 64, 200
+local MOST_NAME = 200
+local MOST_TASK = 2 ^ 20          -- bytes of a task's text
 
 local FIELDS = {
   verdict = { "task", "files", "answer", "scheme", "measure", "rules", "prompt", "response", "label" },
@@ -41,9 +43,9 @@ local function checked_files(files)
   local count = 0
   for path, text in pairs(files) do
     count = count + 1
-    if count > MOST_FILES then
-      return nil, ("files: more than %d"):format(MOST_FILES)
-    elseif type(path) ~= "string" or #path > MOST_NAME or not parse.legal_path(path) then
+    if count > parse.MOST_FILES then
+      return nil, ("files: more than %d"):format(parse.MOST_FILES)
+    elseif type(path) ~= "string" or not parse.legal_path(path) then
       return nil, "files: a path is kernels/NAME or model_new.py, without '..', links or a leading point"
     elseif type(text) ~= "string" then
       return nil, ("files: the text of %s is no text"):format(path)
@@ -63,6 +65,8 @@ function request.task(given, tasks, may_submit)
     return found, message and "task: " .. message, "no_task"
   elseif not is_object(given) or type(given.source) ~= "string" then
     return nil, 'task: a hash or an id of a loaded task expected, or {"source": TEXT}', "bad_input"
+  elseif #given.source > MOST_TASK then
+    return nil, ("task: source has more than %d MiB"):format(MOST_TASK / 2 ^ 20), "bad_input"
   elseif given.name ~= nil and (type(given.name) ~= "string" or #given.name > MOST_NAME) then
     return nil, ("task: name is a text of at most %d bytes"):format(MOST_NAME), "bad_input"
   end
@@ -227,6 +231,10 @@ function request.feedback(text, options)
   end
   if not files then
     return nil, problem, "bad_input"
+  end
+  local wrong = body.kind == "tune" and tune.wrong(body)
+  if wrong then
+    return nil, wrong, "bad_input"
   end
   return { kind = body.kind, task = task, files = files,
     name = body.name, values = body.values }

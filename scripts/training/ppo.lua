@@ -1,5 +1,6 @@
 -- Proximal policy optimisation over played episodes: the heart of both the single-turn and the agentic stage.
 
+local ahead = require "training.ahead"
 local episode = require "agent.episode"
 local log = require "khost.log"
 local rates = require "evaluation.metrics"
@@ -38,27 +39,44 @@ local function describe(episodes)
 end
 ppo.describe = describe
 
+-- The episodes of a step: groups of one task each.
+local function jobs_of(tasks, group)
+  local jobs = {}
+  for place, task in ipairs(tasks) do
+    for member = 1, group do
+      jobs[#jobs + 1] = { task = task, group = place, index = (place - 1) * group + member }
+    end
+  end
+  return jobs
+end
+
 --- Plays a step: groups of episodes of the same task. Only what is not in the store is played.
 ---@async
 ---@param setting Setting
 ---@param tasks table[]
 ---@param group integer
 ---@param limit integer   episodes at once
+---@param begun? table    training.ahead of the stage, whose limit holds then
+---@param coming? {setting: Setting, tasks: table[]}   of the next step: what may begin while verdicts of this one come in
 ---@return table[] episodes   with a reward and a group
-function ppo.rollouts(setting, tasks, group, limit)
-  local jobs, known = {}, setting.store:trajectories(setting.stage, setting.step)
-  for place, task in ipairs(tasks) do
-    for member = 1, group do
-      jobs[#jobs + 1] = { task = task, group = place, index = (place - 1) * group + member }
-    end
+function ppo.rollouts(setting, tasks, group, limit, begun, coming)
+  local jobs, known = jobs_of(tasks, group), setting.store:trajectories(setting.stage, setting.step)
+  local slots, early = begun and begun.slots or sched.semaphore(limit), begun and begun:taken() or {}
+  local bar, count, playing = progress.begin(("%s, step %d"):format(setting.stage, setting.step), #jobs), 0, {}
+  for place, job in ipairs(jobs) do
+    playing[place] = sched.spawn(function()
+      local record = early[job.index] and early[job.index]:wait()
+      count = count + (record and 1 or 0)
+      record = record or slots:use(episode.kept, setting, job.task, job.index, known)
+      record.group = job.group
+      bar:add(1)
+      return record
+    end)
   end
-  local bar = progress.begin(("%s, step %d"):format(setting.stage, setting.step), #jobs)
-  local episodes, failures = sched.map(jobs, function(job)
-    local record = episode.kept(setting, job.task, job.index, known)
-    record.group = job.group
-    bar:add(1)
-    return record
-  end, { limit = limit })
+  if begun and coming then
+    begun:begin(coming.setting, jobs_of(coming.tasks, group))
+  end
+  local episodes, failures = sched.wait(playing)
   for _, failure in ipairs(failures) do
     log.error("episode_failed", { stage = setting.stage, step = setting.step, message = failure.message })
   end
@@ -67,6 +85,7 @@ function ppo.rollouts(setting, tasks, group, limit)
     list[#list + 1] = episodes[index]
   end
   local facts = describe(list)
+  facts.ahead = begun and count or nil
   if not setting.policy.format.answers_are_files then
     for name, value in pairs(watch.calls(list)) do
       facts[name] = value
@@ -116,10 +135,43 @@ end
 ---@param curriculum table
 ---@param o PpoStage
 ---@param step integer
+---@param early? table[]   of these, those that were drawn while the step before was played
 ---@return table[]
-function ppo.drawn(run, curriculum, o, step)
-  local stream = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step))
-  return curriculum:draw(o.tasks, stream, o.timed_share)
+function ppo.drawn(run, curriculum, o, step, early)
+  local stream, list = random.stream(("%d %s tasks %d"):format(run.seed, o.stage, step)), { unpack(early or {}) }
+  for _, task in ipairs(curriculum:draw(o.tasks - #list, stream, o.timed_share)) do
+    list[#list + 1] = task
+  end
+  return list
+end
+
+-- The first tasks of a step, as many as [ppo] says: drawn before the results of the step in front of it are known.
+local function drawn_early(run, curriculum, o, step)
+  local count = step <= o.steps and math.min(run.config.ppo.ahead or 0, o.tasks) or 0
+  local stream = random.stream(("%d %s tasks %d, early"):format(run.seed, o.stage, step))
+  return count > 0 and curriculum:draw(count, stream, o.timed_share) or {}
+end
+
+-- What a resumed run needs of the curriculum: what it has seen, and the tasks that the next step begins with.
+local function keep_curriculum(run, curriculum, stage, early)
+  local state = curriculum:state()
+  state.early = {}
+  for place, task in ipairs(early) do
+    state.early[place] = task.id
+  end
+  assert(run.store:put("state", stage .. " curriculum", state))
+end
+
+local function restore_curriculum(run, curriculum, stage, tasks)
+  local state, by_id, early = run.store:get("state", stage .. " curriculum") or {}, {}, {}
+  for _, task in ipairs(tasks) do
+    by_id[task.id] = task
+  end
+  for place, id in ipairs(state.early or {}) do
+    early[place] = by_id[id]
+  end
+  curriculum:restore(state)
+  return early
 end
 
 --- How the episodes of a step are played.
@@ -162,8 +214,8 @@ function ppo.run(run, models, tasks, o)
   for step = 1, first do
     curve[step] = run.store:get("state", ("%s %d"):format(o.stage, step))
   end
-  curriculum:restore(first > 0 and run.store:get("state", o.stage .. " curriculum") or {})
-  local dead, covered = 0, watch.coverage(run, o.stage, first)
+  local early = first > 0 and restore_curriculum(run, curriculum, o.stage, tasks) or {}
+  local dead, covered, begun = 0, watch.coverage(run, o.stage, first), ahead.open(o.limit)
   for step = first + 1, o.steps do
     -- A step that was finished before is made again from its stored episodes: nothing is played, judged or noted anew.
     local before = run.store:get("state", ("%s %d"):format(o.stage, step))
@@ -171,9 +223,13 @@ function ppo.run(run, models, tasks, o)
       break
     end
     local hash = run.reward:at_step(o.stage, step)
-    local chosen, setting = ppo.drawn(run, curriculum, o, step), ppo.setting(run, models.policy, o, step, before ~= nil)
+    local chosen = ppo.drawn(run, curriculum, o, step, early)
+    local setting = ppo.setting(run, models.policy, o, step, before ~= nil)
+    early = drawn_early(run, curriculum, o, step + 1)
     local begin = sched.now()
-    local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit)
+    local episodes, facts = ppo.rollouts(setting, chosen, o.group, o.limit, begun, not before and {
+      setting = ppo.setting(run, models.policy, o, step + 1, false), tasks = early } or nil)
+    begun:settle()
     local played = sched.now()
     ppo.tell(curriculum, chosen, episodes)
     dead = ppo.dead(o.stage, step, facts, dead)
@@ -196,9 +252,10 @@ function ppo.run(run, models, tasks, o)
       ppo.keep_metrics(run, o.stage, step, metrics, hash)
       assert(run.store:put("state", ("%s %d"):format(o.stage, step), facts))
     end
-    assert(run.store:put("state", o.stage .. " curriculum", curriculum:state()))
+    keep_curriculum(run, curriculum, o.stage, early)
     run:checkpoint(o.stage, step, models)
   end
+  begun:close()
   if networks.reference then
     networks.reference:close()
   end

@@ -12,7 +12,7 @@ update.DEFAULTS = {
   advantages = "gae", gamma = 1, lambda_turn = 1, adaptive_alpha = 0, group_center = "mean", group_scale = "none",
   aggregate = "seq-mean-token-mean", horizon = 1, dual_clip = 0, kl = 0, entropy = 0, importance_cap = 0,
   value_aggregate = "seq-mean-token-mean", critic_epochs = 0, actor_warmup = 0, critic_warmup = 0,
-  curriculum = "flat",
+  curriculum = "flat", ahead = 0,
 }
 
 --- The [ppo] of a preset with what it leaves out.

@@ -182,6 +182,32 @@ function spec.a_run_that_ended_within_a_stage_makes_its_updates_again_and_reache
   end)
 end
 
+function spec.episodes_that_begin_ahead_of_an_update_are_those_of_a_replay_too()
+  in_folder(function(root)
+    local settings = { unpack(TINY) }
+    for _, setting in ipairs { "ppo.ahead=2", "ppo.old_logprobs=sampler", "single_turn.steps=3", "single_turn.tasks=3" } do
+      settings[#settings + 1] = setting
+    end
+    local folder, first, problem = run_all(root, settings, nil, "single_turn")
+    t.is_true(type(problem) ~= "string", problem)
+    local run = assert(store.open(folder, { read_only = true }))
+    local begun = {}
+    for _, row in ipairs(run:query("SELECT step, value FROM metrics WHERE name = 'ahead' ORDER BY step")) do
+      begun[row.step] = row.value
+    end
+    local group = run:info().config.single_turn.group
+    t.expect(begun, { 0, 2 * group, 2 * group })
+    t.expect(#run:list("trajectories", { where = { stage = "single_turn" } }), 9 * group)
+    run:close()
+    local before = hash_of(folder, "single_turn/actor")
+    fs.remove_tree(folder .. "/checkpoints")
+    local _, counts, failure = run_all(root, settings, { "--resume" }, "single_turn")
+    t.is_true(type(failure) ~= "string", failure)
+    t.is_true(first.evaluate > 0)
+    t.expect({ counts.evaluate, hash_of(folder, "single_turn/actor") }, { nil, before })
+  end)
+end
+
 function spec.the_control_of_ppo_plays_as_many_episodes_and_is_fine_tuned_once_more()
   in_folder(function(root)
     local settings = { unpack(TINY) }

@@ -48,11 +48,13 @@ class Calibrated:
         self.answer = self.calibration.answer()
         json.dumps(self.answer, allow_nan=False)
 
-    def wrong(self, answer, kind="drawn"):
-        """Per output, wrong elements beyond what is allowed, on a set that was not measured. `answer`: of the inputs."""
+    def wrong(self, answer, kind="drawn", model=False):
+        """Per output, wrong elements beyond what is allowed, on a set that was not measured. `answer`: of the inputs, with
+        `model` of the model and the inputs."""
         sample = self.calibration.sample(planted=kind == "planted")
+        given = [sample.model, *sample.values] if model else sample.values
         return [refused(entry, got, wanted)
-                for entry, got, wanted in zip(self.answer["kinds"][kind], answer(*sample.values), sample.expected)]
+                for entry, got, wanted in zip(self.answer["kinds"][kind], answer(*given), sample.expected)]
 
 
 def refused(entry, got, wanted):

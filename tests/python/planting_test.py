@@ -9,7 +9,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
 from calibrated_task import Calibrated, refused
-from khost.values.planting import add_outliers, plant, structure
+from khost.values.planting import add_outliers, plant
+from khost.values.structure import structure
 
 
 class Planting(unittest.TestCase):

@@ -1,13 +1,34 @@
 #include "sandbox/judge/evaluation/repeated.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "sandbox/judge/values/tolerance.h"
 
 namespace khost::judge {
 
+namespace {
+
+// How likely it is to count so many or more where so many are expected (Poisson).
+double tail(std::size_t count, double expected) {
+  double term = std::exp(-expected), below = 0;
+  for (std::size_t i = 0; i < count; i++) {
+    below += term;
+    term *= expected / static_cast<double>(i + 1);
+  }
+  // Of a small tail a difference from one keeps no digit; its first term is nearly all of it.
+  return expected < static_cast<double>(count) / 2 ? term : 1 - below;
+}
+
+}  // namespace
+
 std::string Repeated::Found::text() const {
+  if (end != nullptr) {
+    return std::to_string(elements) + " times an element among the " + end + " " + std::to_string(kEnd) +
+           " of output " + std::to_string(output) + " is another one than the reference's, in " +
+           std::to_string(sets) + " sets: what it leaves undecided is spread over the whole";
+  }
   return std::to_string(elements) + " elements of output " + std::to_string(output) +
          " are other ones than the reference's in each of " + std::to_string(sets) +
          " sets: what it leaves undecided lies elsewhere in each";
@@ -21,6 +42,7 @@ std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& exc
     always_ = excused;
     by_chance_.assign(elements_.begin(), elements_.end());
   }
+  ends_.resize(excused.size());
   std::optional<Found> found;
   for (std::size_t i = 0; i < excused.size(); i++) {
     std::vector<std::int64_t> both;
@@ -30,10 +52,32 @@ std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& exc
     by_chance_[i] *=
         static_cast<double>(excused[i].size()) / static_cast<double>(std::max<std::int64_t>(1, elements_[i]));
     if (!found && sets_.size() >= kFewestSets && always_[i].size() > wrong_samples(by_chance_[i])) {
-      found = Found{i, always_[i].size(), sets_.size()};
+      found = Found{i, always_[i].size(), sets_.size(), nullptr};
+    }
+    if (const auto at_end = at_ends(i, excused[i]); !found && at_end) {
+      found = at_end;
     }
   }
   return found;
+}
+
+std::optional<Repeated::Found> Repeated::at_ends(std::size_t output, const std::vector<std::int64_t>& excused) {
+  const std::int64_t count = elements_[output];
+  if (count < kLong) {
+    return std::nullopt;
+  }
+  Ends& ends = ends_[output];
+  const auto first = std::lower_bound(excused.begin(), excused.end(), kEnd);
+  const auto last = std::lower_bound(excused.begin(), excused.end(), count - kEnd);
+  ends.first += static_cast<std::size_t>(first - excused.begin());
+  ends.last += static_cast<std::size_t>(excused.end() - last);
+  ends.expected += static_cast<double>(excused.size()) * static_cast<double>(kEnd) / static_cast<double>(count);
+  for (const auto& [seen, name] : {std::pair{ends.first, "first"}, std::pair{ends.last, "last"}}) {
+    if (sets_.size() >= kFewestSets && tail(seen, ends.expected) < kChance) {
+      return Found{output, seen, sets_.size(), name};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace khost::judge

@@ -17,6 +17,7 @@
 #include <map>
 #include <thread>
 
+#include "sandbox/judge/service/frames.h"
 #include "sandbox/judge/service/service.h"
 
 namespace {
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
     });
   }
   std::uint32_t size = 0;
-  while (read_exactly(&size, 4) && size < (256u << 20)) {
+  while (read_exactly(&size, 4) && size < khost::judge::kMostRequestBytes) {
     std::string body(size, '\0');
     if (!read_exactly(body.data(), size)) {
       break;

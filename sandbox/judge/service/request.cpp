@@ -3,6 +3,18 @@
 #include "sandbox/judge/evaluation/blame.h"
 
 namespace khost::judge {
+namespace {
+
+// What a request says under a key, as text for a message where it is no word; `absent` where it says nothing.
+std::string word_of(const Json& request, const char* key, const char* absent) {
+  const auto given = request.find(key);
+  if (given == request.end()) {
+    return absent;
+  }
+  return given->is_string() ? given->get<std::string>() : given->dump();
+}
+
+}  // namespace
 
 std::map<std::string, std::string> candidate_files(const Json& files) {
   std::map<std::string, std::string> result;
@@ -27,10 +39,7 @@ bool wants_times(const Json& request, Purpose purpose, const Calibration& task, 
 }
 
 Result<std::string> target_of(const Json& request) {
-  const auto given = request.find("target");
-  const std::string word = given == request.end() ? "cpu"
-                           : given->is_string()   ? given->get<std::string>()
-                                                  : given->dump();
+  const std::string word = word_of(request, "target", "cpu");
   if (word == "cpu" || word == "cuda") {
     return word;
   }
@@ -39,10 +48,7 @@ Result<std::string> target_of(const Json& request) {
 
 Result<std::vector<std::string>> opponents_of(const Json& request) {
   const std::string target = request.value("target", "cpu");
-  const auto given = request.find("against");
-  const std::string word = given == request.end() ? "both"
-                           : given->is_string()   ? given->get<std::string>()
-                                                  : given->dump();
+  const std::string word = word_of(request, "against", "both");
   if (word == "both") {
     return std::vector<std::string>{"eager", "compile"};
   }
@@ -57,10 +63,7 @@ Result<std::vector<std::string>> opponents_of(const Json& request) {
 }
 
 Result<std::string> rules_of(const Json& request) {
-  const auto given = request.find("rules");
-  const std::string word = given == request.end() ? "own"
-                           : given->is_string()   ? given->get<std::string>()
-                                                  : given->dump();
+  const std::string word = word_of(request, "rules", "own");
   if (word == "own" || word == "mixed") {
     return word;
   }

@@ -153,13 +153,12 @@ Status Session::calibrate(Zygote& zygote, Child& child) {
 Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   auto batch = std::make_shared<Batch>();
   batch->verified = kinds.verified;
-  std::uint64_t odd = secret_number() & 1;
+  std::uint64_t signs = secret_number();
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
-    if (planted) {  // even and odd in turn: the last outlier is negative, then positive (planting.py)
-      set.seed = (set.seed & ~std::uint64_t{1}) | odd;
-      odd ^= 1;
+    if (planted) {  // the last two bits, all four in turn, say which signs the last outliers have (planting.py)
+      set.seed = (set.seed & ~std::uint64_t{3}) | (signs++ & 3);
     }
     set.planted = planted;
     if (options_.make) {

@@ -6,7 +6,7 @@ import time
 import torch
 
 from khost.task.manifest import Layout, leaves, mapped
-from khost.values.planting import Reach, plant
+from khost.values.planting import Reach, plant, plant_state
 from khost.task.task_file import Task, call, state_of
 
 BLOCKS = 4        # places of a tensor that are changed, one after the other
@@ -18,8 +18,11 @@ def mixed(request, region):
     task = Task(request["source"])
     model = task.model(request["state_seed"], live=True)
     values = task.inputs(request["inputs_seed"] + 1)
-    if request["plant"]:
-        plant(values, request["inputs_seed"] + 2, request["kinds"], Reach.of(model, values))  # the seed that reference.py takes
+    reach = Reach.of(model, values)
+    if request["plant"]:  # by the seeds that reference.py takes
+        plant(values, request["inputs_seed"] + 2, request["kinds"], reach)
+    if request["plant_state"]:
+        plant_state(model, request["state_seed"] + 2, request["kinds"], reach)
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 

@@ -204,15 +204,21 @@ def own_file_only(make):
             .with_traceback(error.__traceback__) from error
 
 
-def is_live(name, model_parameters):
-    return name in model_parameters or name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
+def live_state(model):
+    """Names and data of what each set has of its own: floating parameters and running statistics, tied ones once."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    done = set()
+    for name, tensor in state_of(model).items():
+        live = name in parameters or name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
+        if live and tensor.is_floating_point() and tensor.data_ptr() not in done:
+            done.add(tensor.data_ptr())
+            yield name, tensor.data
 
 
 def make_live(model, seed=0, unchanging=()):
     """Draws normalisation statistics, and spreads parameters that are the same in each draw: equal values, and those that
     `unchanging` names. The noise comes from generators of its own: a constructor may have seeded torch's."""
-    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    done, generators = set(), {}
+    generators = {}
 
     def noise(draw, data):
         device = data.device
@@ -220,28 +226,40 @@ def make_live(model, seed=0, unchanging=()):
             generators[device] = torch.Generator(device=device).manual_seed((seed * 0x5851F42D4C957F2D + 1) % 2**63)
         return draw(data.shape, generator=generators[device], dtype=data.dtype, device=device)
 
-    for name, tensor in state_of(model).items():
-        data = tensor.data
-        if not data.is_floating_point() or not is_live(name, parameters) or data.data_ptr() in done:
-            continue
-        done.add(data.data_ptr())
+    for name, data in live_state(model):
         if name.endswith("running_var"):
             data.copy_(noise(torch.randn, data).mul_(0.5).exp_())
         elif name.endswith("running_mean"):
             data.copy_(noise(torch.randn, data))
         elif data.numel() and bool((data == data.reshape(-1)[0]).all()):
             add_noise(data, noise(torch.rand, data))
-        elif name in unchanging:  # zeros and signs stay: a triangular weight is one still
-            data.mul_(noise(torch.rand, data).add_(0.5))
+        elif name in unchanging:
+            data.mul_(factors(data, lambda like: noise(torch.rand, like)))
 
 
 def add_noise(data, noise):
-    """Spreads equal values over a range of one. What is not 0 keeps its sign: a scale or an epsilon may have to."""
+    """Spreads equal values over a range of about one. What is not 0 keeps its sign, and what is less than one stays so: a
+    scale, an epsilon, a decay may have to."""
     value = float(data.reshape(-1)[0])
-    if 0 < abs(value) < 0.5:
-        data.mul_(0.5).add_(noise if value > 0 else -noise)
+    size = abs(value)
+    if 0 < size < 1:
+        low = size / 2 if size < 0.5 else size - 0.5
+        data.copy_(noise.mul(1 - low).add_(low).mul_(1 if value > 0 else -1))
     else:
         data.add_(noise - 0.5)
+
+
+def factors(data, noise):
+    """By what a parameter is multiplied that is the same in each draw: numbers from .5 to 1.5, to 1 where all of it is below
+    one. Zeros and signs stay, a triangular weight is one still; one that is in an order has one factor."""
+    drawn = noise(data.reshape(-1)[:1].clone()) if in_order(data) else noise(data)
+    return drawn.mul(0.5 if float(data.abs().max()) < 1 else 1.0).add_(0.5)
+
+
+def in_order(data):
+    """Whether each element along an axis is larger than the one before it, or each smaller."""
+    steps = [data.diff(dim=axis) for axis in range(data.dim()) if data.shape[axis] > 2]
+    return any(bool((s > 0).all()) or bool((s < 0).all()) for s in steps)
 
 
 def state_of(model):

@@ -7,6 +7,8 @@ from khost.task.manifest import leaves, with_tensors
 from khost.values.oracle import run
 
 SAMPLE = 8          # sub-sample: one eighth of the elements is read
+OTHERS = (1.0, -1.0, 64.0)  # numbers of other sizes and signs by which a tensor is replaced, ...
+NEAR = 2.0 ** -6            # ... each by another one so near to it: products of them do not die out
 
 
 def float_inputs(values):
@@ -41,14 +43,35 @@ def same_memory(one, other):
 
 def unread(sample, outputs, place, change):
     """Whether the outputs are the sample's in every bit although an input was changed, and stay so with NaN where it was
-    changed: the model does not read that. What it reads and weighs with nothing (0.1^200, a product that died out) is
-    read: leaving it out is leaving work out."""
+    changed: the model does not read that. Nor does it read what it masks (0 times NaN is NaN): there no numbers in the
+    whole tensor make the change count. What it weighs with nothing in this sample alone (0.1^200, a product that died out)
+    is read: leaving it out is leaving work out."""
     if not equal_bits(outputs, sample.expected):
         return False
+
+    def answer(make):
+        return run(sample.model, with_input(sample.values, place, make))
+
     try:
-        return equal_bits(run(sample.model, with_input(sample.values, place, lambda t: poisoned(t, change(t)))), sample.expected)
+        if equal_bits(answer(lambda t: poisoned(t, change(t))), sample.expected):
+            return True
+        return all(equal_bits(answer(lambda t: numbers(t, size)), answer(lambda t: replaced(t, change(t), size)))
+                   for size in OTHERS)
     except Exception:
         return False
+
+
+def numbers(tensor, size, seed=0):
+    """Numbers near `size` in a tensor's place."""
+    noise = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (size * (1 + NEAR * noise)).to(tensor)
+
+
+def replaced(tensor, changed, size):
+    """The same, with others where the tensor was changed."""
+    if tensor.shape != changed.shape:
+        raise ValueError("another shape")
+    return torch.where(tensor == changed, numbers(tensor, size), numbers(tensor, size, 1))
 
 
 def equal_bits(outputs, expected):

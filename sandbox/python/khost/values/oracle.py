@@ -12,12 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from khost.task.manifest import leaves, with_tensors
-from khost.values.contrast import few_values
-from khost.values.planting import integral
+from khost.values.structure import few_values, integral
 from khost.task.task_file import call, fresh, state_of
 
-NARROW = {dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
-                              getattr(torch, "float8_e5m2", None)) if dtype is not None}
+NARROW = {torch.float32, torch.float16, torch.bfloat16}  # a cast to fewer bits is what a task computes, as a rounding is
 COMPLEX = {torch.complex64, torch.complex32}
 WIDE = (torch.float32, torch.float64)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double

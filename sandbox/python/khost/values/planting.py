@@ -10,28 +10,31 @@ import typing
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.values.contrast import contrast, related, rising, shrink_slices
+from khost.values.contrast import contrast, shrink_slices
+from khost.values.structure import LOOKED_AT, ONE_SIGN, SMALLEST, dense, related, structure
 from khost.task.manifest import leaves
-from khost.task.task_file import call, fresh
+from khost.task.task_file import call, fresh, live_state
 
 OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
-SMALLEST = 64
-FEW = 16          # a tensor with no more different values is a mask, a level or a label
-LOOKED_AT = 1 << 16
 NOWHERE = "no input bears outliers"
-IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
 LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
 OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
-# What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; and boldly
-# outliers in tensors of one sign, which may be a domain, for tasks that other sets say nothing about.
-KINDS = ("outliers", "arranged", "zeros", "bold")
-USUAL, BOLD = KINDS[:3], ("outliers", "bold")
+# What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; the same in what
+# a set has of the model's state; in place of
+# outliers another arrangement in tensors of both signs, whose range may be a domain; and boldly outliers in tensors of one
+# sign, for tasks that other sets say nothing about.
+KINDS = ("outliers", "arranged", "zeros", "state", "within", "bold")
+USUAL, BOLD = KINDS[:4], ("outliers", "bold")
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
            "std_mean"}
+
+
+OF_STATE = 1 << 40  # tells the places in a model's state from those in its inputs, and leaves signs as they are
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
 class Operators(TorchDispatchMode):
@@ -50,13 +53,34 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Reach:
-    """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output;
-    `guarded`: whether it divides by what it measures of its inputs, as normalisations do; `fewest`: elements of the
-    smallest output."""
+class Casts(TorchDispatchMode):
+    """Notices numbers that are cast to integers which cannot hold them: what comes of that is the machine's choice."""
 
-    def __init__(self, terms=1.0, guarded=False, fewest=math.inf):
-        self.terms, self.guarded, self.fewest = terms, guarded, fewest
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # nothing here is compiled, and skipping imports the compiler: 1 s of a child
+
+    overflow = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        name = func.__name__.split(".")[0]
+        source = args[1] if name == "copy_" else args[0] if name == "_to_copy" else None
+        if isinstance(source, torch.Tensor) and source.is_floating_point() and source.numel() and \
+                isinstance(result, torch.Tensor) and result.dtype in INTEGERS:
+            bounds = torch.iinfo(result.dtype)
+            low, high = (float(x) for x in source.aminmax())
+            self.overflow = self.overflow or not (bounds.min - 1 < low and high < bounds.max + 1)
+        return result
+
+
+class Reach:
+    """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output, and
+    `state` those of the model; `guarded`: whether it divides by what it measures of its inputs, as normalisations do;
+    `fewest`: elements of the smallest output."""
+
+    def __init__(self, terms=1.0, guarded=False, fewest=math.inf, state=1.0):
+        self.terms, self.guarded, self.fewest, self.state = terms, guarded, fewest, state
 
     @staticmethod
     def of(model, values):
@@ -65,84 +89,20 @@ class Reach:
             outputs = leaves(call(model, fresh(values)))
         read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
         sizes = [x.numel() for x in outputs if x.numel()] or [1]
-        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes))
+        state = sum(data.numel() for _, data in live_state(model))
+        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes), state / max(sizes))
+
+    def of_state(self):
+        return Reach(self.state, False, self.fewest)
 
     def largest(self):
         return LARGEST * min(max(1.0, self.terms / LOST), MOST_REACH)
 
 
-def integral(tensor):
-    """Whether a float tensor holds whole numbers only: labels, counts, masks. They are never moved or planted in."""
-    flat = tensor.reshape(-1)
-    return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
-
-
-def structure(tensor, bold=False):
-    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
-    chance, as that of torch.rand, is none."""
-    if tensor.numel() < SMALLEST:
-        return "fewer than 64 elements"
-    if not dense(tensor):
-        return "elements share memory"
-    low, high = (float(x) for x in tensor.aminmax())
-    finite = tensor
-    if not (math.isfinite(low) and math.isfinite(high)):
-        finite = tensor[torch.isfinite(tensor)]
-        if finite.numel() < SMALLEST:
-            return "hardly a finite element"
-        low, high = (float(x) for x in finite.aminmax())
-    if integral(finite):
-        return "whole numbers"
-    if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
-        return "few different values"
-    if low >= 0 and not bold:
-        return IN_UNIT if high <= 1 else NONE_BELOW
-    if high <= 0 and not bold:
-        return NONE_ABOVE
-    if sorted_rows(tensor):
-        return "sorted"
-    if symmetric(tensor):
-        return "symmetric"
-    if unit_rows(tensor):
-        return "rows of length one"
-    return ""
-
-
-def dense(tensor):
-    if tensor.is_contiguous():
-        return True
-    size = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
-    return size == tensor.numel() and 0 not in tensor.stride()
-
-
-def sorted_rows(tensor):
-    if tensor.dim() == 0 or tensor.shape[-1] < 3:
-        return False
-    head = tensor.reshape(-1, tensor.shape[-1])[:1, :LOOKED_AT]
-    steps = head[:, 1:] - head[:, :-1]
-    if not (rising(steps) or rising(-steps)):
-        return False
-    steps = tensor[..., 1:] - tensor[..., :-1]
-    return rising(steps) or rising(-steps)
-
-
-def symmetric(tensor):
-    return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1 and torch.allclose(
-        tensor, tensor.transpose(-1, -2), rtol=1e-5, atol=1e-7)
-
-
-def unit_rows(tensor):
-    if tensor.dim() < 2 or tensor.shape[-1] < 2:
-        return False
-    rows = tensor.reshape(-1, tensor.shape[-1])[:LOOKED_AT].float()
-    sums, lengths = rows.sum(-1), rows.square().sum(-1)
-    return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
-
-
 def at_the_ends(tensor, generator, up, last):
     """Offsets into a dense tensor's memory, each with the sign of its outlier (0: either, `up` where there are several): in
     the last place of the whole tensor (`last` is its sign), in that of the last axis, in the last place of any axis, in the
-    first place of the last one; elsewhere in the tensor at random."""
+    first place of the last one, in the first place of all; elsewhere in the tensor at random."""
     def place(axis, at_end):
         index = [int(torch.randint(n, (1,), generator=generator)) for n in tensor.shape]
         index[axis] = tensor.shape[axis] - 1 if at_end else 0
@@ -151,7 +111,8 @@ def at_the_ends(tensor, generator, up, last):
     axis = int(torch.randint(tensor.dim(), (1,), generator=generator))
     first = up if tensor.numel() * OUTLIERS >= 2 else 0
     # One of the other sign is always there: without it a relu does nothing to a tensor of one sign.
-    return [(last_place(tensor), last), (place(-1, True), first), (place(axis, True), -first), (place(-1, False), 0)]
+    return [(last_place(tensor), last), (place(-1, True), first), (place(axis, True), -first), (place(-1, False), 0),
+            (0, 0)]
 
 
 def last_place(tensor):
@@ -206,29 +167,57 @@ def arranged(tensor, others, generator, last, reach):
     return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest)
 
 
-def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS):
-    """Plants in all tensors that bear it, in place. `seed`: of the places; an even one makes the outlier in the last place
-    negative, since a maximum shows one sign only and a minimum the other. `kinds`: what may be planted. `share`: of the
-    elements of each tensor that are outliers, in sets that judge nothing."""
+def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS, model=None):
+    """Plants in all tensors that bear it, in place: in inputs, and where a model is given in its state. `seed`: of the places;
+    an even one makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other.
+    Those of several tensors differ in sign, or where the seed's second bit is set are alike: in a sum they would cancel, in
+    a difference the others. `kinds`: what may be planted. `share`: of the elements of each tensor that are outliers, in
+    sets that judge nothing."""
+    reach = reach or Reach()
+    reasons, used = plant_in(leaves(values), seed, kinds, reach, share)
+    if model is not None and plant_state(model, seed, kinds, reach):
+        used.add("state")
+    return Planted("" if used else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), tuple(sorted(used)))
+
+
+def plant_state(model, seed, kinds, reach):
+    """Plants in what a set has of a model's state; returns whether anything was. The same for any inputs."""
+    tensors = [data for _, data in live_state(model)] if "state" in kinds else []
+    return bool(plant_in(tensors, seed ^ OF_STATE, kinds, reach.of_state(), OUTLIERS)[1])
+
+
+def plant_in(tensors, seed, kinds, reach, share):
+    """Plants in some tensors that stand beside each other; returns of each why not, and which kinds were used."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
-    reasons, used, up, reach = [], set(), 1, reach or Reach()
-    inputs = leaves(values)
-    for place, tensor in enumerate(inputs):
+    reasons, used, up = [], set(), 1
+    for place, tensor in enumerate(tensors):
         last = up if seed % 2 else -up
-        why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
-        kind = ""
-        if why in ONE_SIGN and "arranged" in kinds:
-            why, kind = arranged(tensor, inputs, generator, last, reach), "arranged"
-        elif "zeros" in kinds and zeros(tensor):
-            tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))
-            why, kind = "", "zeros"
-        elif not why and "outliers" in kinds:
-            add_outliers(tensor, generator, up, reach, last, share)
-            kind, up = "outliers", -up  # outliers of one sign would cancel in a difference
+        why, kind = plant_one(tensor, tensors, kinds, reach, generator, (up, last), share)
+        if kind == "outliers":
+            up = up if seed & 2 else -up
         if not why and kind:
             used.add(kind)
         reasons.append(f"input {place}: {why}")
-    return Planted("" if used else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), tuple(sorted(used)))
+    return reasons, used
+
+
+def plant_one(tensor, others, kinds, reach, generator, signs, share):
+    """Plants in one tensor by what it holds; returns why nothing was, or "", and the kind."""
+    up, last = signs
+    why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
+    if why in ONE_SIGN and "arranged" in kinds:
+        return arranged(tensor, others, generator, last, reach), "arranged"
+    if "zeros" in kinds and zeros(tensor):
+        tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))
+        return "", "zeros"
+    if not why and related(tensor, others):
+        why = "in order with another input"
+    if not why and "outliers" in kinds:
+        add_outliers(tensor, generator, up, reach, last, share)
+        return "", "outliers"
+    if not why and "within" in kinds:
+        return contrast(tensor, generator, last, reach.guarded), "within"
+    return why, ""
 
 
 def reason_against(plain, planted):

@@ -9,7 +9,7 @@ CHOOSING = {"topk": 2, "sort": 1, "argsort": 1, "kthvalue": 2, "median": 1}
 
 
 class OtherTies(TorchDispatchMode):
-    """Runs these operators on the axis turned around, so that the last of equal elements comes first. `used`: whether one
+    """Runs these operators on the axis turned around, so that the last of equal elements comes first. `used`: those that
     ran."""
 
     @classmethod
@@ -18,7 +18,10 @@ class OtherTies(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.used = False
+        self.used = set()
+
+    def named(self):
+        return " and ".join(sorted(self.used))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -29,7 +32,8 @@ class OtherTies(TorchDispatchMode):
         axis = kwargs.get("dim", args[place] if len(args) > place else -1)
         if x.dim() == 0 or not isinstance(axis, int):
             return func(*args, **kwargs)
-        self.used = True
+        unsorted = name == "topk" and not kwargs.get("sorted", args[4] if len(args) > 4 else True)
+        self.used.add("topk(sorted=False)" if unsorted else name)
         result = func(x.flip(axis), *args[1:], **kwargs)
         last = x.shape[axis] - 1
         if isinstance(result, torch.Tensor):

@@ -1,0 +1,171 @@
+"""What the values of a float tensor keep that a change of single elements would break: an order, a symmetry, one sum or
+length of all rows, whole numbers, few different values, bounds that another input holds."""
+
+import math
+
+import torch
+
+SMALLEST = 64          # elements of a tensor that bears outliers
+FEW = 16               # a tensor with no more different values is a mask, a level or a label
+IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
+COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
+REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255)
+FEWEST = 64            # elements that tell it
+LOOKED_AT = 1 << 16    # elements that tell whether there are few values, ...
+MOST_READ = 1 << 22    # ... and whether lines are in an order
+ALIKE = 1e-5           # part by which sums of lines differ that are meant to be one
+MANY = 1 << 12         # lines that are looked at for that, at most
+
+
+def structure(tensor, bold=False):
+    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
+    chance, as that of torch.rand, is none."""
+    if tensor.numel() < SMALLEST:
+        return "fewer than 64 elements"
+    if not dense(tensor):
+        return "elements share memory"
+    low, high = (float(x) for x in tensor.aminmax())
+    finite = tensor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = tensor[torch.isfinite(tensor)]
+        if finite.numel() < SMALLEST:
+            return "hardly a finite element"
+        low, high = (float(x) for x in finite.aminmax())
+    if integral(finite):
+        return "whole numbers"
+    if finite.reshape(-1)[:LOOKED_AT].unique().numel() <= FEW:
+        return "few different values"
+    if low >= 0 and not bold:
+        return IN_UNIT if high <= 1 else NONE_BELOW
+    if high <= 0 and not bold:
+        return NONE_ABOVE
+    if any(sorted_along(tensor, axis) for axis in range(tensor.dim())):
+        return "sorted"
+    if symmetric(tensor) or symmetric(tensor, -1):
+        return "symmetric"
+    if unit_rows(tensor):
+        return "rows of length one"
+    return ""
+
+
+def dense(tensor):
+    if tensor.is_contiguous():
+        return True
+    size = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    return size == tensor.numel() and 0 not in tensor.stride()
+
+
+def integral(tensor):
+    """Whether a float tensor holds whole numbers only: labels, counts, masks. They are never moved or planted in."""
+    flat = tensor.reshape(-1)
+    return bool((flat[:4096] == flat[:4096].round()).all()) and bool((flat == flat.round()).all())
+
+
+def rising(steps):
+    """Whether no step goes down; one between two infinities goes nowhere."""
+    return not bool((steps < 0).any())
+
+
+def sorted_along(tensor, axis):
+    """Whether all lines along an axis rise, or all of them fall."""
+    if tensor.shape[axis] < 3:
+        return False
+    lines = tensor.movedim(axis, -1)
+    for steps in (lines[(0,) * (tensor.dim() - 1)][:LOOKED_AT].diff(), lines.diff()):  # one line tells most of them
+        if not (rising(steps) or rising(-steps)):
+            return False
+    return True
+
+
+def symmetric(tensor, sign=1):
+    """Whether matrices are their own transposes, or with sign = -1 the negatives of these."""
+    return tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1 and torch.allclose(
+        tensor, sign * tensor.transpose(-1, -2), rtol=1e-5, atol=1e-7)
+
+
+def of_unit_length(lines):
+    """Whether all lines along the last axis sum to one or have a length of one."""
+    sums, lengths = lines.sum(-1), lines.square().sum(-1)
+    return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
+
+
+def unit_rows(tensor):
+    return tensor.dim() >= 2 and tensor.shape[-1] >= 2 and of_unit_length(
+        tensor.reshape(-1, tensor.shape[-1])[:LOOKED_AT].float())
+
+
+def some(tensor, axis, numbers):
+    """Lines along an axis by their numbers in row-major order of the other axes: their places in those axes."""
+    others = [n for place, n in enumerate(tensor.shape) if place != axis]
+    places = []
+    for size in reversed(others):
+        places.append((numbers % size).to(tensor.device))
+        numbers = torch.div(numbers, size, rounding_mode="floor")
+    return tuple(reversed(places))
+
+
+def order(tensor):
+    """Which order among its elements a tensor has that an exchange would break, in a few words; "" for none."""
+    for axis in range(tensor.dim()):
+        size = tensor.shape[axis]
+        if size < 2:
+            continue
+        count = min(tensor.numel() // size, MANY, max(2, MOST_READ // size))
+        lines = tensor.movedim(axis, -1)[some(tensor, axis, torch.arange(count))].reshape(count, size).float()
+        sums = lines.sum(-1)
+        alike = count > 1 and bool(((sums - sums[0]).abs() <= ALIKE * sums[0].abs()).all())
+        if alike or of_unit_length(lines):
+            return "lines of one sum or length"
+        steps = lines.diff(dim=-1)
+        if size > 2 and (rising(steps) or rising(-steps)):
+            return "sorted"
+        if size <= COLUMNS < count:
+            below = (lines[:, :, None] <= lines[:, None, :]).all(0).fill_diagonal_(False)
+            if bool(below.any()):
+                return "places in order"
+    return "symmetric" if symmetric(tensor) else ""
+
+
+def related(tensor, others):
+    """Whether another tensor, of the same form or one that is broadcast to it or from it, is nowhere smaller, nowhere larger,
+    or has a constant sum with it: bounds of an interval, a part and the rest."""
+    for other in others:
+        if other is tensor or other.dtype != tensor.dtype or not fit(tensor, other):
+            continue
+        if ordered(tensor, other) or constant_sum(tensor, other):
+            return True
+    return False
+
+
+def ordered(one, other):
+    """Whether one tensor is nowhere smaller than the other, or nowhere larger."""
+    if one.shape == other.shape and one.numel() > LOOKED_AT:  # a part tells most of them
+        head, its = one.reshape(-1)[:LOOKED_AT], other.reshape(-1)[:LOOKED_AT]
+        if not (bool((head <= its).all()) or bool((head >= its).all())):
+            return False
+    return bool((one <= other).all()) or bool((one >= other).all())
+
+
+def constant_sum(one, other):
+    if one.shape != other.shape:
+        return False
+    total = one.reshape(-1)[:LOOKED_AT].float() + other.reshape(-1)[:LOOKED_AT].float()
+    return float(total.max() - total.min()) <= ALIKE * float(total.abs().max())
+
+
+def fit(one, other):
+    """Whether the smaller of two tensors can be broadcast to the other."""
+    if min(one.numel(), other.numel()) < 2:
+        return False
+    try:
+        return torch.broadcast_shapes(one.shape, other.shape) == max((one, other), key=torch.numel).shape
+    except RuntimeError:
+        return False
+
+
+def few_values(tensor):
+    """Whether a float32 or float64 tensor repeats a few values (k / 255, tenths, halves): what they are is the task's
+    choice. Half types repeat all they have."""
+    head = tensor.reshape(-1)[:LOOKED_AT]
+    return tensor.dtype in (torch.float32, torch.float64) and head.numel() >= FEWEST and \
+        head.unique().numel() * REPEATED <= head.numel()
