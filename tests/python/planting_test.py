@@ -70,7 +70,10 @@ class Planting(unittest.TestCase):
             self.assertLessEqual(float(value.max()), high)
 
     def test_a_model_that_raises_on_outliers_gets_none(self):
-        c = Calibrated("torch.exp(x) if bool((x.abs() < 6.5).all()) else missing", "torch.randn(16, 64).clamp(-3.4, 3.3)")
+        inputs = "torch.cat([torch.randn(16, 63).clamp(-3.4, 3.3), torch.randn(16, 1).clamp(-1, 1)], 1)"
+        c = Calibrated("torch.exp(x) if bool((x.abs() < 6.5).all()) else missing", inputs)
+        self.assertEqual((c.answer["planting"], c.answer["planted_kinds"]), ("", ["arranged", "within"]))
+        c = Calibrated("torch.exp(x) if bool((x[:, -1].abs() <= 1).all()) else missing", inputs)
         self.assertIn("the model does not bear outliers", c.answer["planting"])
 
     def test_a_range_by_chance_is_planted_where_the_task_says_nothing_without(self):
@@ -138,7 +141,7 @@ class OneSign(unittest.TestCase):
         c = Calibrated('x.masked_fill(m.bool(), float("-inf")).amax(1)', "torch.randn(64, 1021), torch.zeros(64, 1021)", "x, m")
         self.assertEqual((c.answer["planting"], sorted(c.answer["planted_kinds"])), ("", ["arranged", "outliers"]))
         c = Calibrated("torch.sqrt(1.01 - x * x) * y", "torch.randn(64, 256).clamp(-1, 1), torch.rand(64, 256)", "x, y")
-        self.assertEqual((c.answer["planting"], c.answer["planted_kinds"]), ("", ["arranged"]))
+        self.assertEqual((c.answer["planting"], c.answer["planted_kinds"]), ("", ["arranged", "within"]))
 
     def test_kernels_that_square_in_one_pass_bear_it(self):
         for inputs in ("torch.rand(256, 512)", "torch.rand(256, 512) + 0.5"):

@@ -95,6 +95,15 @@ class Shown(unittest.TestCase):
         self.assertGreater(self.seen(c, lambda m, x: [torch.nn.functional.linear(x, m.w[:-1]).amax(-1)], True), 4)
         self.assertEqual(c.wrong(lambda m, x: [(x.double() @ m.w.double().t()).amax(-1)], "planted", True), [0])
 
+    def test_the_end_of_an_axis_of_integers(self):
+        c = Calibrated("x.amax(1)", "torch.randint(-30000, 30000, (64, 4099), dtype=torch.int32)")
+        self.assertEqual(c.answer["planted_kinds"], ["outliers", "arranged", "zeros", "state"])
+        self.assertGreater(self.seen(c, lambda x: [x[:, :-1].amax(1)]), 4)
+        for kept in (torch.randint(0, 2, (64, 64)).bool(), torch.arange(4096), torch.randperm(64).repeat(64, 1)):
+            before = kept.clone()
+            plant([kept], 3)
+            self.assertTrue(torch.equal(kept, before))
+
     def test_products_and_sums_of_two_inputs(self):
         for forward, cut in (("(x * y).max()", lambda x, y: [(x * y)[:-3].max()]),
                              ("(x + y).abs().max()", lambda x, y: [(x + y)[:-3].abs().max()]),

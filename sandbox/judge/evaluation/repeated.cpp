@@ -25,9 +25,9 @@ double tail(std::size_t count, double expected) {
 
 std::string Repeated::Found::text() const {
   if (end != nullptr) {
-    return std::to_string(elements) + " times an element among the " + end + " " + std::to_string(kEnd) +
-           " of output " + std::to_string(output) + " is another one than the reference's, in " +
-           std::to_string(sets) + " sets: what it leaves undecided is spread over the whole";
+    return "in " + std::to_string(sets) + " sets some of the " + end + " " + std::to_string(kEnd) +
+           " elements of output " + std::to_string(output) +
+           " are other ones than the reference's: what it leaves undecided is spread over the whole";
   }
   return std::to_string(elements) + " elements of output " + std::to_string(output) +
          " are other ones than the reference's in each of " + std::to_string(sets) +
@@ -69,12 +69,13 @@ std::optional<Repeated::Found> Repeated::at_ends(std::size_t output, const std::
   Ends& ends = ends_[output];
   const auto first = std::lower_bound(excused.begin(), excused.end(), kEnd);
   const auto last = std::lower_bound(excused.begin(), excused.end(), count - kEnd);
-  ends.first += static_cast<std::size_t>(first - excused.begin());
-  ends.last += static_cast<std::size_t>(excused.end() - last);
-  ends.expected += static_cast<double>(excused.size()) * static_cast<double>(kEnd) / static_cast<double>(count);
+  ends.first += first != excused.begin() ? 1 : 0;
+  ends.last += last != excused.end() ? 1 : 0;
+  const double share = static_cast<double>(excused.size()) / static_cast<double>(count);
+  ends.expected += std::min(1.0, share * static_cast<double>(kEnd));
   for (const auto& [seen, name] : {std::pair{ends.first, "first"}, std::pair{ends.last, "last"}}) {
     if (sets_.size() >= kFewestSets && tail(seen, ends.expected) < kChance) {
-      return Found{output, seen, sets_.size(), name};
+      return Found{output, 0, seen, name};
     }
   }
   return std::nullopt;

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from khost.values.contrast import contrast, shrink_slices
-from khost.values.structure import LOOKED_AT, ONE_SIGN, SMALLEST, dense, related, structure
+from khost.values.structure import LOOKED_AT, ONE_SIGN, SMALLEST, WHOLE, dense, related, structure
 from khost.task.manifest import leaves
 from khost.task.task_file import call, fresh, live_state
 
@@ -161,7 +161,7 @@ def zeros(tensor):
 
 
 def arranged(tensor, others, generator, last, reach):
-    """Plants in a tensor of one sign; returns why not, or ""."""
+    """Plants in a tensor of one sign or of integers; returns why not, or ""."""
     if related(tensor, others):
         return "in order with another input"
     return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest)
@@ -204,8 +204,8 @@ def plant_in(tensors, seed, kinds, reach, share):
 def plant_one(tensor, others, kinds, reach, generator, signs, share):
     """Plants in one tensor by what it holds; returns why nothing was, or "", and the kind."""
     up, last = signs
-    why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
-    if why in ONE_SIGN and "arranged" in kinds:
+    why = structure(tensor, "bold" in kinds)
+    if why in (*ONE_SIGN, WHOLE) and "arranged" in kinds:
         return arranged(tensor, others, generator, last, reach), "arranged"
     if "zeros" in kinds and zeros(tensor):
         tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))

@@ -1,4 +1,4 @@
-"""What the values of a float tensor keep that a change of single elements would break: an order, a symmetry, one sum or
+"""What the values of a tensor keep that a change of single elements would break: an order, a symmetry, one sum or
 length of all rows, whole numbers, few different values, bounds that another input holds."""
 
 import math
@@ -7,6 +7,7 @@ import torch
 
 SMALLEST = 64          # elements of a tensor that bears outliers
 FEW = 16               # a tensor with no more different values is a mask, a level or a label
+WHOLE = "integers"     # whose elements may change places
 IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
 COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
 REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255)
@@ -18,12 +19,14 @@ MANY = 1 << 12         # lines that are looked at for that, at most
 
 
 def structure(tensor, bold=False):
-    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
-    chance, as that of torch.rand, is none."""
+    """Which structure forbids outliers in a tensor, in a few words; "" where none does. `bold`: a range that may be chance,
+    as that of torch.rand, is none."""
     if tensor.numel() < SMALLEST:
         return "fewer than 64 elements"
     if not dense(tensor):
         return "elements share memory"
+    if not tensor.is_floating_point():
+        return "no numbers" if tensor.is_complex() or tensor.dtype == torch.bool else WHOLE
     low, high = (float(x) for x in tensor.aminmax())
     finite = tensor
     if not (math.isfinite(low) and math.isfinite(high)):
