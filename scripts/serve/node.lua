@@ -86,8 +86,8 @@ local function register_again(self, id)
   end)
 end
 
--- Names the jobs that it has begun, in time for another try before the lease is over. Where the front knows it no more, it
--- registers again; what it works on is given to others by then.
+-- Names the jobs that it has begun, in time for another try before the lease is over. Where the front knows it no more,
+-- it registers again; what it works on is given to others by then.
 local function renew(self)
   local id, jobs = self.id, {}
   for job in pairs(self.jobs) do

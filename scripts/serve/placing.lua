@@ -1,5 +1,5 @@
--- Which node of a pool gets which job. A job with which a node or its judge was lost is judged alone: its node works on nothing else
--- meanwhile, so that no other candidate can be the cause where a judge is lost again, and none is harmed.
+-- Which node of a pool gets which job. A job with which a node or its judge was lost is judged alone: its node works on
+-- nothing else meanwhile, so that no other candidate can be the cause where a judge is lost again, and none is harmed.
 
 local placing = {}
 
@@ -16,8 +16,8 @@ local function count_of(jobs)
   return count
 end
 
--- Keeps a node free for a job that is judged alone: of those that may have it one that has not given it back, with as few
--- jobs as there are.
+-- Keeps a node free for a job that is judged alone: of those that may have it one that has not given it back, with as
+-- few jobs as there are.
 local function reserve(nodes, job)
   local best, least
   for id, node in pairs(nodes) do
@@ -35,7 +35,8 @@ local function reserve(nodes, job)
   end
 end
 
---- The place of the waiting node that gets a job; nil where none does now. One that has not given the job back is better.
+--- The place of the waiting node that gets a job; nil where none does now. One that has not given the job back is
+--- better.
 ---@param nodes table<string, {jobs: table, only?: string, order: integer}>
 ---@param takers {node: string}[]
 ---@param job table   alone, lost_by, returned_by

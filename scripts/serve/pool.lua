@@ -2,9 +2,9 @@
 -- that does not renew its lease loses the jobs that it holds. A job is given to one node at a time, and the first
 -- answer of the node that has it is the only one that counts.
 --
--- A job that was lost goes to another node, which works on nothing else meanwhile (serve.placing). Where that one is lost
--- too, the candidate ends judges, and its verdict is a crash. A job that no node began is not counted as lost: it waits
--- for the next one. Where no node has been there for `wait_s`, it fails with code "void".
+-- A job that was lost goes to another node, which works on nothing else meanwhile (serve.placing). Where that one is
+-- lost too, the candidate ends judges, and its verdict is a crash. A job that no node began is not counted as lost: it
+-- waits for the next one. Where no node has been there for `wait_s`, it fails with code "void".
 --
 -- A node may also be broken: one that keeps a job for `job_s`, or answers what no judge answers, loses the job as well.
 -- That says nothing about the candidate, so a job that was lost so and lost again is void.

@@ -57,7 +57,7 @@ end
 ---@param group integer
 ---@param limit integer   episodes at once
 ---@param begun? table    training.ahead of the stage, whose limit holds then
----@param coming? {setting: Setting, tasks: table[]}   of the next step: what may begin while verdicts of this one come in
+---@param coming? {setting: Setting, tasks: table[]}   of the next step: what may begin while verdicts come in
 ---@return table[] episodes   with a reward and a group
 function ppo.rollouts(setting, tasks, group, limit, begun, coming)
   local jobs, known = jobs_of(tasks, group), setting.store:trajectories(setting.stage, setting.step)

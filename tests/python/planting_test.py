@@ -76,6 +76,12 @@ class Planting(unittest.TestCase):
         c = Calibrated("torch.exp(x) if bool((x[:, -1].abs() <= 1).all()) else missing", inputs)
         self.assertIn("the model does not bear outliers", c.answer["planting"])
 
+    def test_a_sum_that_loses_its_small_terms_beside_an_outlier_is_no_half_type(self):
+        for _ in range(4):  # in one of four, rows whose sum does so were a quarter of all
+            c = Calibrated("torch.softmax(x, dim=-1)", "torch.randn(16, 65536)")
+            self.assertEqual(c.answer["kinds"]["planted"][0]["precision"], "full")
+            self.assertEqual(c.wrong(lambda x: [torch.softmax(x.double(), -1)], "planted"), [0])
+
     def test_a_range_by_chance_is_planted_where_the_task_says_nothing_without(self):
         c = Calibrated("torch.relu(x)", "torch.rand(128, 512)")
         self.assertEqual((c.answer["uninformative"], c.answer["planting"]), ("", ""))

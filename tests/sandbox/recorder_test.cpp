@@ -54,9 +54,8 @@ TEST_CASE("the calibrated tolerance refuses answers that leave work out and acce
     MESSAGE("no Python with PyTorch (set KHOST_PYTHON): not checked");
     return;
   }
-  for (const std::string file :
-       {"tolerance_test.py", "tolerance_kinds_test.py", "tolerance_plain_test.py", "planting_test.py",
-        "structure_test.py"}) {
+  for (const std::string file : {"tolerance_test.py", "tolerance_kinds_test.py", "tolerance_plain_test.py",
+                                 "planting_test.py", "structure_test.py"}) {
     CAPTURE(file);
     const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/" + file).c_str());
     CHECK(WIFEXITED(status));

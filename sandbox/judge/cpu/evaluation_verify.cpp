@@ -93,10 +93,13 @@ bool CpuEvaluation::stale_weights(Subject& subject, std::size_t set) {
     if (!child || !region) {
       return false;
     }
-    const Json request = {
-        {"kind", "mixed"},         {"source", session_->source()}, {"state_seed", earlier->seed},
-        {"inputs_seed", now.seed}, {"plant", now.planted},         {"plant_state", earlier->planted},
-        {"kinds", session_->calibration()->planted_kinds}};
+    const Json request = {{"kind", "mixed"},
+                          {"source", session_->source()},
+                          {"state_seed", earlier->seed},
+                          {"inputs_seed", now.seed},
+                          {"plant", now.planted},
+                          {"plant_state", earlier->planted},
+                          {"kinds", session_->calibration()->planted_kinds}};
     const Result<Json> answer = child->call(request, {region->fd()}, kReferenceTimeout_s);
     if (answer && !compare(plan_.outputs, subject.outputs(), layouts.outputs, region->data(), tolerances_.of(now))) {
       return true;

@@ -1,7 +1,7 @@
 // Elements that a share excuses are ones that the reference does not decide: ties and jumps, which lie elsewhere in
-// each set. Those that lie beyond their bounds in every set are no such elements: something was not computed there. Nor
-// are those at the ends of an output, where a loop over vectors leaves a rest, if they are there in more sets than chance
-// explains.
+// each set. Those that lie beyond their bounds in every set are no such elements: something was not computed there.
+// Nor are those at the ends of an output, where a loop over vectors leaves a rest, if they are there in more sets than
+// chance explains.
 // Pure values, one thread.
 #pragma once
 
@@ -20,10 +20,10 @@ using Excused = std::vector<std::vector<std::int64_t>>;
 
 class Repeated {
  public:
-  static constexpr std::size_t kFewestSets = 4;  // of which an element that lies beyond in all says something
-  static constexpr std::int64_t kEnd = 16;       // elements at an end of an output, ...
-  static constexpr std::int64_t kLong = 1 << 12; // ... of one with so many
-  static constexpr double kChance = 1e-9;        // with which some lie beyond there in as many sets
+  static constexpr std::size_t kFewestSets = 4;   // of which an element that lies beyond in all says something
+  static constexpr std::int64_t kEnd = 16;        // elements at an end of an output, ...
+  static constexpr std::int64_t kLong = 1 << 12;  // ... of one with so many
+  static constexpr double kChance = 1e-9;         // with which some lie beyond there in as many sets
 
   struct Found {
     std::size_t output = 0;

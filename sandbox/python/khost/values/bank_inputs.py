@@ -1,6 +1,8 @@
 """Inputs of which a part is replaced by another part, and whether a model reads what was replaced: for answers of the bank
 (bank.py) that run the model on less."""
 
+import functools
+
 import torch
 
 from khost.task.manifest import leaves, with_tensors
@@ -55,8 +57,8 @@ def unread(sample, outputs, place, change):
     try:
         if equal_bits(answer(lambda t: poisoned(t, change(t))), sample.expected):
             return True
-        return all(equal_bits(answer(lambda t: numbers(t, size)), answer(lambda t: replaced(t, change(t), size)))
-                   for size in OTHERS)
+        return all(equal_bits(answer(functools.partial(numbers, size=size)),
+                              answer(lambda t, size=size: replaced(t, change(t), size))) for size in OTHERS)
     except Exception:
         return False
 

@@ -1,8 +1,9 @@
 """Planting within the range that was drawn, which may be the domain of the task: in tensors of one sign (probabilities,
-variances, all of [0, 1]), in integers, of which two change places, and in others where a model does not bear outliers. In some lines along each axis the largest element stands in the last place and
-the others are close to the lower end of the range, or the smallest and the upper end; a kernel that forgets the rest of
-an axis so shows in a maximum as in a sum. Where a model divides by what it measures, one slice is nearly constant, so
-that what guards the division shows."""
+variances, all of [0, 1]), in integers, of which two change places, and in others where a model does not bear
+outliers. In some lines along each axis the largest element stands in the last place and the others are close to the
+lower end of the range, or the smallest and the upper end; a kernel that forgets the rest of an axis so shows in a
+maximum as in a sum. Where a model divides by what it measures, one slice is nearly constant, so that what guards the
+division shows."""
 
 import torch
 

@@ -56,10 +56,11 @@ def cap_of(jumps):
 class Rule:
     """What holds for one output in sets of one kind. `counts` of an answer: its elements beyond the bound at each K."""
 
-    def __init__(self, measure, elements, steps=STEPS):
+    def __init__(self, measure, elements, steps=STEPS, full=False):
+        """`full`: sets of another kind have shown that the reference has the full precision of its dtype."""
         self.measure, self.exact = measure, isinstance(measure, ExactMeasure)
         self.elements = elements  # of the output in one set
-        self.precision = "full" if self.exact else measure.precision()
+        self.precision = "full" if self.exact or full else measure.precision()
         self.steps = steps[self.precision]
         self.k = self.steps[0]
         self.q, self.typical, self.by_element = None, None, False

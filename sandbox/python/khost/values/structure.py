@@ -74,10 +74,8 @@ def sorted_along(tensor, axis):
     if tensor.shape[axis] < 3:
         return False
     lines = tensor.movedim(axis, -1)
-    for steps in (lines[(0,) * (tensor.dim() - 1)][:LOOKED_AT].diff(), lines.diff()):  # one line tells most of them
-        if not (rising(steps) or rising(-steps)):
-            return False
-    return True
+    first = lines[(0,) * (tensor.dim() - 1)][:LOOKED_AT]  # it tells most of them
+    return all(rising(part.diff()) or rising(-part.diff()) for part in (first, lines))
 
 
 def symmetric(tensor, sign=1):
