@@ -163,14 +163,15 @@ function Tools:tune(arguments, is_wanted)
   if not asked then
     return nil, message
   end
-  local found = tune.answer({ name = arguments.name, values = arguments.values }, asked.files, function(changed)
+  local request = { name = arguments.name, values = arguments.values }
+  local found, trouble = tune.answer(request, asked.files, function(changed)
     if not is_wanted() then
       return nil, "cancelled"
     end
     return self:judge():feedback("profile", asked.task, changed, { kernels = false })
   end)
-  if not found.ok then
-    return nil, found.text
+  if not found or not found.ok then
+    return nil, found and found.text or "tune could not be done: " .. tostring(trouble)
   end
   return answer(asked.folder, asked.root, "tune", found.text, found)
 end

@@ -33,6 +33,35 @@ class Kept(unittest.TestCase):
                             "x, low, high", before="low = torch.randn(64, 512) - 0.5")
         self.honest(bounds, lambda x, low, high: [torch.where(x < low, low, torch.where(x > high, high, x))])
 
+    def test_integers_constants_and_levels(self):
+        for kept in (torch.randint(0, 1000, (64, 64)), torch.randperm(4096), torch.rand(64, 64) < 0.5):
+            before = kept.clone()
+            plant([kept], 3)
+            self.assertTrue(torch.equal(kept, before))
+        levels = torch.randint(-127, 128, (256, 256)) / 128
+        before = levels.clone()
+        self.assertEqual(plant([levels], 3).kinds, ("arranged",))
+        self.assertTrue(torch.equal(levels.unique(), before.unique()) and not torch.equal(levels, before))
+        half = "f = torch.arange(64).unsqueeze(1) * torch.logspace(0, -4, 32)"
+        c = Calibrated("x * torch.cat([f, f], 1).cos() + torch.roll(x, 32, -1) * s", "torch.randn(64, 64), f, torch.cat([f, f], 1).sin()",
+                       "x, f, s", before=half)
+        self.assertEqual(c.calibration.task.constant_inputs(), {1, 2})
+        self.honest(c, lambda x, f, s: [x * f.cos().repeat(1, 2) + torch.roll(x, 32, -1) * s[:, :32].repeat(1, 2)])
+
+    def test_weights_that_are_not_trained_and_never_change_are_not_planted(self):
+        c = Calibrated("x @ self.dct", "torch.randn(64, 128)", init="self.dct = nn.Parameter(torch.cos(torch.arange(128)"
+                       " * torch.arange(128).unsqueeze(1) * 0.0245), requires_grad=False)")
+        models = [c.calibration.sample(planted=planted).model for planted in (False, True)]
+        self.assertTrue(torch.equal(models[0].dct, models[1].dct))
+
+    def test_unit_lines_along_any_axis(self):
+        normals = torch.nn.functional.normalize(torch.randn(3, 4096), dim=0)
+        self.assertEqual(structure(normals), "lines of length one")
+
+    def test_signs_that_are_alike_are_borne_too(self):
+        c = Calibrated("(x + y).mul(1000).to(torch.int16)", "torch.randn(256, 256), torch.randn(256, 256)", "x, y")
+        self.assertNotIn("outliers", c.answer["planted_kinds"])
+
     def test_skew_symmetric_matrices(self):
         skew = torch.randn(96, 96)
         self.assertEqual(structure(skew - skew.t()), "symmetric")
@@ -94,15 +123,6 @@ class Shown(unittest.TestCase):
         self.assertIn("state", c.answer["planted_kinds"])
         self.assertGreater(self.seen(c, lambda m, x: [torch.nn.functional.linear(x, m.w[:-1]).amax(-1)], True), 4)
         self.assertEqual(c.wrong(lambda m, x: [(x.double() @ m.w.double().t()).amax(-1)], "planted", True), [0])
-
-    def test_the_end_of_an_axis_of_integers(self):
-        c = Calibrated("x.amax(1)", "torch.randint(-30000, 30000, (64, 4099), dtype=torch.int32)")
-        self.assertEqual(c.answer["planted_kinds"], ["outliers", "arranged", "zeros", "state"])
-        self.assertGreater(self.seen(c, lambda x: [x[:, :-1].amax(1)]), 4)
-        for kept in (torch.randint(0, 2, (64, 64)).bool(), torch.arange(4096), torch.randperm(64).repeat(64, 1)):
-            before = kept.clone()
-            plant([kept], 3)
-            self.assertTrue(torch.equal(kept, before))
 
     def test_products_and_sums_of_two_inputs(self):
         for forward, cut in (("(x * y).max()", lambda x, y: [(x * y)[:-3].max()]),

@@ -20,9 +20,9 @@ def mixed(request, region):
     values = task.inputs(request["inputs_seed"] + 1)
     reach = Reach.of(model, values)
     if request["plant"]:  # by the seeds that reference.py takes
-        plant(values, request["inputs_seed"] + 2, request["kinds"], reach)
+        plant(values, request["inputs_seed"] + 2, request["kinds"], reach, task=task)
     if request["plant_state"]:
-        plant_state(model, request["state_seed"] + 2, request["kinds"], reach)
+        plant_state(model, request["state_seed"] + 2, request["kinds"], reach, task)
     Layout(call(model, values), contiguous=True).write(mapped(region), 0)
     return {}
 

@@ -47,7 +47,7 @@ class Session:
         model = self.task.model(seed, live=True)
         values = self.task.inputs(seed + 1)
         if planted:
-            plant(values, seed + 2, kinds, self.reach, model=model)
+            plant(values, seed + 2, kinds, self.reach, model=model, task=self.task)
         at = 0
         for layout, expected in zip(self.lay_out_pair(model, values), self.layouts):
             check_form("get_inputs or Model draw", expected, layout)

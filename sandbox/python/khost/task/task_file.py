@@ -82,6 +82,7 @@ class Task:
         seed_all(seed)
         torch.compile = left_as_it_is
         self.module = own_file_only(lambda: executed(source))
+        self.constants, self.frozen = None, set()  # see constant_inputs; names of unchanging parameters that are not trained
         self.unchanging = None  # names of parameters that a constructor makes the same, whatever the seed is
         for name in ("Model", "get_inputs"):
             if not hasattr(self.module, name):
@@ -153,7 +154,9 @@ class Task:
         trained = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
         model.eval().requires_grad_(False)
         if live:
-            make_live(model, seed, trained & self.same_in_each_draw(model, seed))
+            unchanging = self.same_in_each_draw(model, seed)
+            self.frozen = unchanging - trained
+            make_live(model, seed, trained & unchanging)
         return model
 
     def same_in_each_draw(self, model, seed):
@@ -174,6 +177,18 @@ class Task:
         if not isinstance(values, (list, tuple, dict)):
             raise TaskFault("does_not_run", f"get_inputs returns {a_type(values)}: a list, a tuple or a dict is expected")
         return moved(with_tensors(values, lambda tensor: tensor.detach().resolve_neg()), self.device)
+
+    def constant_inputs(self):
+        """Places, among the tensors of get_inputs, of float ones that are the same in each draw although others are not: tables
+        of cosines, grids of times. Zeros alone are a first state."""
+        if self.constants is None:
+            one, other = leaves(self.inputs(1)), leaves(self.inputs(2))
+            pairs = list(enumerate(zip(one, other))) if len(one) == len(other) else []
+            floats = {place for place, (t, _) in pairs if t.is_floating_point()}
+            same = {place for place, (t, u) in pairs
+                    if place in floats and t.shape == u.shape and torch.equal(t, u) and bool(t.any())}
+            self.constants = same if same != floats else set()
+        return self.constants
 
     def names(self, values=()):
         """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""

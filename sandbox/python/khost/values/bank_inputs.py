@@ -1,6 +1,7 @@
 """Inputs of which a part is replaced by another part, and whether a model reads what was replaced: for answers of the bank
 (bank.py) that run the model on less."""
 
+import copy
 import functools
 
 import torch
@@ -46,8 +47,8 @@ def same_memory(one, other):
 def unread(sample, outputs, place, change):
     """Whether the outputs are the sample's in every bit although an input was changed, and stay so with NaN where it was
     changed: the model does not read that. Nor does it read what it masks (0 times NaN is NaN): there no numbers in the
-    whole tensor make the change count. What it weighs with nothing in this sample alone (0.1^200, a product that died out)
-    is read: leaving it out is leaving work out."""
+    whole tensor make the change count, and in double the derivative is zero. What it weighs with little (0.1^200), or in
+    this sample alone with nothing (a product that died out), is read: leaving it out is leaving work out."""
     if not equal_bits(outputs, sample.expected):
         return False
 
@@ -57,10 +58,25 @@ def unread(sample, outputs, place, change):
     try:
         if equal_bits(answer(lambda t: poisoned(t, change(t))), sample.expected):
             return True
-        return all(equal_bits(answer(functools.partial(numbers, size=size)),
-                              answer(lambda t, size=size: replaced(t, change(t), size))) for size in OTHERS)
+        tensor = float_inputs(sample.values)[place]
+        changed = tensor != change(tensor)
+        return not bool(derivative(sample, place)[changed].any()) and all(
+            equal_bits(answer(functools.partial(numbers, size=size)),
+                       answer(lambda t, size=size: replaced(t, change(t), size))) for size in OTHERS)
     except Exception:
         return False
+
+
+def derivative(sample, place):
+    """Of some mixture of all float outputs, in double, with respect to an input."""
+    wanted = float_inputs(sample.values)[place]
+    x = wanted.double().requires_grad_()
+    values = with_tensors(sample.values, lambda t: x if t is wanted else t.double() if t.is_floating_point() else t)
+    model = copy.deepcopy(sample.model).double()
+    with torch.enable_grad():
+        outputs = leaves(model(**values) if isinstance(values, dict) else model(*values))
+        mixture = sum((y * torch.rand_like(y)).sum() for y in outputs if y.is_floating_point())
+    return torch.autograd.grad(mixture, x)[0]
 
 
 def numbers(tensor, size, seed=0):

@@ -1,9 +1,9 @@
 """Planting within the range that was drawn, which may be the domain of the task: in tensors of one sign (probabilities,
-variances, all of [0, 1]), in integers, of which two change places, and in others where a model does not bear
-outliers. In some lines along each axis the largest element stands in the last place and the others are close to the
-lower end of the range, or the smallest and the upper end; a kernel that forgets the rest of an axis so shows in a
-maximum as in a sum. Where a model divides by what it measures, one slice is nearly constant, so that what guards the
-division shows."""
+variances, all of [0, 1]), in those of a few values (k / 128), which change places, and in others where a model does
+not bear outliers. In some lines along each axis the largest element stands in the last place and the others are close
+to the lower end of the range, or the smallest and the upper end; a kernel that forgets the rest of an axis so shows
+in a maximum as in a sum. Where a model divides by what it measures, one slice is nearly constant, so that what guards
+the division shows."""
 
 import torch
 
@@ -23,11 +23,10 @@ class Range:
     """Between the smallest and the largest finite element of a tensor; `moves`: whether elements may be moved within it."""
 
     def __init__(self, tensor):
-        whole = not tensor.is_floating_point()
-        self.dtype = torch.float64 if whole or tensor.dtype == torch.float64 else torch.float32
+        self.dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32
         sound = tensor if bool(torch.isfinite(tensor).all()) else tensor[torch.isfinite(tensor)]
         self.low, self.high = (x.to(self.dtype) for x in sound.aminmax())
-        self.moves = not whole and not few_values(tensor)
+        self.moves = not few_values(tensor)
         # Drawing elements towards an end that is not 0 makes their mean large beside their deviation.
         self.from_zero = bool(self.low >= 0) and bool(self.low <= CLOSE * self.high) or \
             bool(self.high <= 0) and bool(self.high >= CLOSE * self.low)
@@ -96,7 +95,7 @@ def contrast(tensor, generator, last=1, guarded=False, long=False):
         lines = tensor.movedim(axis, -1)
         for chosen, up in zip(drawn_lines(tensor, axis, generator), (True, False)):
             lines[chosen] = within.arranged(lines[chosen], up, within.part(up, CLOSE, guarded))
-    if guarded and within.from_zero and tensor.is_floating_point():
+    if guarded and within.from_zero:
         shrink_slices(tensor, generator)
     up, whole = last > 0, tensor.reshape(1, -1)
     if long and within.from_zero:  # sums are then of one size in every set

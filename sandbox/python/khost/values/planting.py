@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from khost.values.contrast import contrast, shrink_slices
-from khost.values.structure import LOOKED_AT, ONE_SIGN, SMALLEST, WHOLE, dense, related, structure
+from khost.values.structure import LOOKED_AT, ONE_SIGN, REPEATED_VALUES, SMALLEST, dense, related, structure
 from khost.task.manifest import leaves
 from khost.task.task_file import call, fresh, live_state
 
@@ -161,36 +161,41 @@ def zeros(tensor):
 
 
 def arranged(tensor, others, generator, last, reach):
-    """Plants in a tensor of one sign or of integers; returns why not, or ""."""
+    """Plants in a tensor of one sign or of a few values; returns why not, or ""."""
     if related(tensor, others):
         return "in order with another input"
     return contrast(tensor, generator, last, reach.guarded, tensor.numel() >= LONG * reach.fewest)
 
 
-def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS, model=None):
+def plant(values, seed, kinds=USUAL, reach=None, share=OUTLIERS, model=None, task=None):
     """Plants in all tensors that bear it, in place: in inputs, and where a model is given in its state. `seed`: of the places;
     an even one makes the outlier in the last place negative, since a maximum shows one sign only and a minimum the other.
     Those of several tensors differ in sign, or where the seed's second bit is set are alike: in a sum they would cancel, in
     a difference the others. `kinds`: what may be planted. `share`: of the elements of each tensor that are outliers, in
-    sets that judge nothing."""
+    sets that judge nothing. `task`: knows which tensors are its constants."""
     reach = reach or Reach()
-    reasons, used = plant_in(leaves(values), seed, kinds, reach, share)
-    if model is not None and plant_state(model, seed, kinds, reach):
+    reasons, used = plant_in(leaves(values), seed, kinds, reach, share, task.constant_inputs() if task else ())
+    if model is not None and plant_state(model, seed, kinds, reach, task):
         used.add("state")
     return Planted("" if used else f"{NOWHERE}: " + ("; ".join(reasons)[:200] or "there is none"), tuple(sorted(used)))
 
 
-def plant_state(model, seed, kinds, reach):
+def plant_state(model, seed, kinds, reach, task=None):
     """Plants in what a set has of a model's state; returns whether anything was. The same for any inputs."""
-    tensors = [data for _, data in live_state(model)] if "state" in kinds else []
+    constants = task.frozen if task else ()
+    tensors = [data for name, data in live_state(model) if name not in constants] if "state" in kinds else []
     return bool(plant_in(tensors, seed ^ OF_STATE, kinds, reach.of_state(), OUTLIERS)[1])
 
 
-def plant_in(tensors, seed, kinds, reach, share):
-    """Plants in some tensors that stand beside each other; returns of each why not, and which kinds were used."""
+def plant_in(tensors, seed, kinds, reach, share, constants=()):
+    """Plants in some tensors that stand beside each other, those at the places of constants apart; returns of each why not,
+    and which kinds were used."""
     generator = torch.Generator().manual_seed((seed * 6364136223846793005 + 1442695040888963407) % 2**63)
     reasons, used, up = [], set(), 1
     for place, tensor in enumerate(tensors):
+        if place in constants:
+            reasons.append(f"input {place}: the same in each draw")
+            continue
         last = up if seed % 2 else -up
         why, kind = plant_one(tensor, tensors, kinds, reach, generator, (up, last), share)
         if kind == "outliers":
@@ -204,8 +209,8 @@ def plant_in(tensors, seed, kinds, reach, share):
 def plant_one(tensor, others, kinds, reach, generator, signs, share):
     """Plants in one tensor by what it holds; returns why nothing was, or "", and the kind."""
     up, last = signs
-    why = structure(tensor, "bold" in kinds)
-    if why in (*ONE_SIGN, WHOLE) and "arranged" in kinds:
+    why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
+    if why in (*ONE_SIGN, REPEATED_VALUES) and "arranged" in kinds:
         return arranged(tensor, others, generator, last, reach), "arranged"
     if "zeros" in kinds and zeros(tensor):
         tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))

@@ -1,4 +1,4 @@
-"""What the values of a tensor keep that a change of single elements would break: an order, a symmetry, one sum or
+"""What the values of a float tensor keep that a change of single elements would break: an order, a symmetry, one sum or
 length of all rows, whole numbers, few different values, bounds that another input holds."""
 
 import math
@@ -7,8 +7,8 @@ import torch
 
 SMALLEST = 64          # elements of a tensor that bears outliers
 FEW = 16               # a tensor with no more different values is a mask, a level or a label
-WHOLE = "integers"     # whose elements may change places
 IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
+REPEATED_VALUES = "a few values over and over"
 COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
 REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255)
 FEWEST = 64            # elements that tell it
@@ -19,14 +19,12 @@ MANY = 1 << 12         # lines that are looked at for that, at most
 
 
 def structure(tensor, bold=False):
-    """Which structure forbids outliers in a tensor, in a few words; "" where none does. `bold`: a range that may be chance,
-    as that of torch.rand, is none."""
+    """Which structure forbids outliers in a float tensor, in a few words; "" where none does. `bold`: a range that may be
+    chance, as that of torch.rand, is none."""
     if tensor.numel() < SMALLEST:
         return "fewer than 64 elements"
     if not dense(tensor):
         return "elements share memory"
-    if not tensor.is_floating_point():
-        return "no numbers" if tensor.is_complex() or tensor.dtype == torch.bool else WHOLE
     low, high = (float(x) for x in tensor.aminmax())
     finite = tensor
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -46,8 +44,10 @@ def structure(tensor, bold=False):
         return "sorted"
     if symmetric(tensor) or symmetric(tensor, -1):
         return "symmetric"
-    if unit_rows(tensor):
-        return "rows of length one"
+    if any(of_unit_length(some_lines(tensor, axis, LOOKED_AT)) for axis in range(tensor.dim()) if tensor.dim() > 1):
+        return "lines of length one"
+    if few_values(tensor):
+        return REPEATED_VALUES
     return ""
 
 
@@ -87,12 +87,9 @@ def symmetric(tensor, sign=1):
 def of_unit_length(lines):
     """Whether all lines along the last axis sum to one or have a length of one."""
     sums, lengths = lines.sum(-1), lines.square().sum(-1)
+    if lines.shape[-1] < 2:
+        return False
     return bool(((sums - 1).abs() < 1e-3).all()) or bool(((lengths - 1).abs() < 1e-2).all())
-
-
-def unit_rows(tensor):
-    return tensor.dim() >= 2 and tensor.shape[-1] >= 2 and of_unit_length(
-        tensor.reshape(-1, tensor.shape[-1])[:LOOKED_AT].float())
 
 
 def some(tensor, axis, numbers):
@@ -105,15 +102,21 @@ def some(tensor, axis, numbers):
     return tuple(reversed(places))
 
 
+def some_lines(tensor, axis, most):
+    """At most so many lines along an axis, as rows in float32."""
+    size = tensor.shape[axis]
+    count = min(tensor.numel() // size, most, max(2, MOST_READ // size))
+    return tensor.movedim(axis, -1)[some(tensor, axis, torch.arange(count))].reshape(count, size).float()
+
+
 def order(tensor):
     """Which order among its elements a tensor has that an exchange would break, in a few words; "" for none."""
     for axis in range(tensor.dim()):
         size = tensor.shape[axis]
         if size < 2:
             continue
-        count = min(tensor.numel() // size, MANY, max(2, MOST_READ // size))
-        lines = tensor.movedim(axis, -1)[some(tensor, axis, torch.arange(count))].reshape(count, size).float()
-        sums = lines.sum(-1)
+        lines = some_lines(tensor, axis, MANY)
+        count, sums = lines.shape[0], lines.sum(-1)
         alike = count > 1 and bool(((sums - sums[0]).abs() <= ALIKE * sums[0].abs()).all())
         if alike or of_unit_length(lines):
             return "lines of one sum or length"
