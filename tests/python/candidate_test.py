@@ -271,8 +271,9 @@ class Alone(unittest.TestCase):
         if LIBRARY is None:
             self.skipTest("no library")
         source = BUILDS.replace("BEFORE", "os.makedirs('/proc/no/such/folder')") + IN_FORWARD
-        forever = source.replace("if x.is_cuda", "while True:\n            try:\n                x + 1\n            except:\n"
-                                 "                break\n        if x.is_cuda")
+        # All of the loop stands in the try: it may be stopped at any of its instructions.
+        forever = source.replace("if x.is_cuda", "try:\n            while True:\n                x + 1\n        except:\n"
+                                 "            pass\n        if x.is_cuda")
 
         def confined(text):
             candidate_record.FORWARD_S = 3  # long enough for what comes before the loop on a busy machine
