@@ -153,12 +153,14 @@ Status Session::calibrate(Zygote& zygote, Child& child) {
 Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   auto batch = std::make_shared<Batch>();
   batch->verified = kinds.verified;
-  std::uint64_t signs = secret_number();
+  std::uint64_t signs = secret_number() & 3, planted_sets = 0;
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
-    if (planted) {  // the last two bits, all four in turn, say which signs the last outliers have (planting.py)
-      set.seed = (set.seed & ~std::uint64_t{3}) | (signs++ & 3);
+    if (planted) {  // the last two bits say which signs the last outliers have (planting.py): all four in turn, and
+                    // both bits of a set are others than those of the one before
+      set.seed = (set.seed & ~std::uint64_t{3}) | signs;
+      signs ^= planted_sets++ % 2 == 0 ? 3 : 2;
     }
     set.planted = planted;
     if (options_.make) {
