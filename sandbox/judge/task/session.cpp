@@ -158,7 +158,7 @@ Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
     Set set;
     set.seed = secret_number();
     if (planted) {  // the last two bits say which signs the last outliers have (planting.py): all four in turn, and
-                    // both bits of a set are others than those of the one before
+                    // the first two sets differ in both bits, since a verification has no more
       set.seed = (set.seed & ~std::uint64_t{3}) | signs;
       signs ^= planted_sets++ % 2 == 0 ? 3 : 2;
     }
