@@ -153,14 +153,14 @@ Status Session::calibrate(Zygote& zygote, Child& child) {
 Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   auto batch = std::make_shared<Batch>();
   batch->verified = kinds.verified;
-  std::uint64_t signs = secret_number() & 3, planted_sets = 0;
+  const std::uint64_t sign = secret_number() & 1;
+  std::uint64_t planted_sets = 0;
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
-    if (planted) {  // the last two bits say which signs the last outliers have (planting.py): all four in turn, and
-                    // the first two sets differ in both bits, since a verification has no more
-      set.seed = (set.seed & ~std::uint64_t{3}) | signs;
-      signs ^= planted_sets++ % 2 == 0 ? 3 : 2;
+    if (planted) {  // the last two bits say which signs the last outliers have (planting.py): all four in turn. Of a
+                    // verification's two sets each input has both, and they differ from input to input
+      set.seed = (set.seed & ~std::uint64_t{3}) | (sign ^ (planted_sets++ & 3));
     }
     set.planted = planted;
     if (options_.make) {
