@@ -158,9 +158,10 @@ Result<std::shared_ptr<Batch>> Session::empty_batch(const Kinds& kinds) const {
   for (const bool planted : kinds.planted) {
     Set set;
     set.seed = secret_number();
-    if (planted) {  // the last two bits say which signs the last outliers have (planting.py): all four in turn. Of a
-                    // verification's two sets each input has both, and they differ from input to input
-      set.seed = (set.seed & ~std::uint64_t{3}) | (sign ^ (planted_sets++ & 3));
+    if (planted) {  // the last two bits of seed + 2, which reference.py takes, say which signs the last outliers have
+                    // (planting.py): all four in turn. Of a verification's two sets each input has both, and they
+                    // differ from input to input
+      set.seed = (set.seed & ~std::uint64_t{3}) | (sign ^ (planted_sets++ & 3) ^ 2);
     }
     set.planted = planted;
     if (options_.make) {
