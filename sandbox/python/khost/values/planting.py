@@ -22,17 +22,14 @@ OTHERS = 5        # ... and others are at most
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
-# What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; the same in what
-# a set has of the model's state; in place of
-# outliers another arrangement in tensors of both signs, whose range may be a domain; and boldly outliers in tensors of one
-# sign, for tasks that other sets say nothing about.
+# What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; these in what a set
+# has of the model's state too; in place of outliers another arrangement in tensors of both signs, whose range may be a
+# domain; and boldly outliers in tensors of one sign, for tasks that other sets say nothing about.
 KINDS = ("outliers", "arranged", "zeros", "state", "within", "bold")
 USUAL, BOLD = KINDS[:4], ("outliers", "bold")
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
            "std_mean"}
-
-
 OF_STATE = 1 << 40  # tells the places in a model's state from those in its inputs, and leaves signs as they are
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
