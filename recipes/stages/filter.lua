@@ -40,6 +40,10 @@ local function decide(run, row)
   return true, "kept", facts
 end
 
+local function at_once(run)
+  return run.config.judge.jobs > 0 and run.config.judge.jobs or AT_ONCE
+end
+
 -- In order of composition until the set is full; what is left over has a reason of its own.
 local function filter_all(run)
   local rows, reasons, kept = assert(run.store:list("tasks")), {}, {}
@@ -52,7 +56,7 @@ local function filter_all(run)
       assert(run.store:put("tasks", row.id, row))
     end
     bar:add(1)
-  end, { limit = run.config.judge.jobs > 0 and run.config.judge.jobs or AT_ONCE, on_failure = "raise" })
+  end, { limit = at_once(run), on_failure = "raise" })
   bar:finish()
   table.sort(rows, function(a, b) return a.id < b.id end)
   for _, row in ipairs(rows) do
@@ -161,22 +165,24 @@ function stage.execute(run)
   run:need("synthesize")
   local rows, reasons, kept = filter_all(run)
   local families, order = timed_by_family(rows)
-  local witnesses, bar = {}, progress.begin("rewards 1, 2 and 3 by family", #order)
-  for index, family in ipairs(order) do
-    local complete
-    witnesses[index], complete = witness(run, family, families[family])
+  local witnesses, complete, bar = {}, {}, progress.begin("rewards 1, 2 and 3 by family", #order)
+  -- Side by side, since most of the time goes into torch.compile.
+  sched.map(order, function(family, index)
+    witnesses[index], complete[index] = witness(run, family, families[family])
     bar:add(1)
-    if not complete and #order > 1 and run.config.tasks.drop_families then
+  end, { limit = at_once(run), on_failure = "raise" })
+  bar:finish()
+  for index, family in ipairs(order) do
+    if not complete[index] and #order > 1 and run.config.tasks.drop_families then
       for _, row in ipairs(families[family]) do
         row.status, row.reason = "dropped", "family_without_all_rewards"
         reasons.kept, reasons[row.reason] = reasons.kept - 1, (reasons[row.reason] or 0) + 1
         assert(run.store:put("tasks", row.id, row))
       end
-    elseif not complete then
+    elseif not complete[index] then
       log.warn("family_without_all_rewards", { family = family })
     end
   end
-  bar:finish()
   if not kept.train or not kept.test or not kept.held_out then
     error("filter: a set is empty; raise tasks.spare or widen tasks.eager_ms", 0)
   end

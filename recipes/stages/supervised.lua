@@ -1,6 +1,7 @@
 -- The supervised start: a few steps on the expert's verified answers to other tasks and other combinations of operators
 -- than those that are trained on, validated or held out, until the share of right answers on validation tasks is inside
--- a band. A model that is in the band already takes no step.
+-- a band and each of their families has a right one, or the band's upper end is reached. A model that is in the band
+-- already takes no step.
 --
 -- A departure from the paper, which begins with a model that can write kernels. A small code model writes none at
 -- first, and rewards that are all -1 teach nothing. docs/learning.md has the figures behind the defaults.
@@ -34,7 +35,7 @@ local function verified(run, c)
     return kept
   end
   local tasks = lessons.tasks(run, { count = c.tasks, stream = random.stream(run.seed .. " lessons"),
-    length = run.config.tasks.length, least = c.least })
+    length = run.config.tasks.length, least = c.least, families = c.families[1] and c.families or nil })
   local bar = progress.begin("the expert's answers", #tasks * #experts.of(run.config.machine.target).ORDER)
   local answers = lessons.answers(run, tasks, { share = c.dialogues, limit = run.config.machine.episodes,
     say = function() bar:add(1) end })
@@ -129,8 +130,10 @@ end
 
 local WELL_FORMED = 0.95  -- share of calls that a supervised start with tools must reach
 
+-- Reward teaches nothing about a family that no answer gets right, whatever the mean over all families is.
 local function is_enough(seen, c)
-  return seen.validation_pass >= c.band[1] and (seen.validation_well_formed or 1) >= WELL_FORMED
+  local broad = seen.validation_families == 1 or seen.validation_pass >= c.band[2]
+  return broad and seen.validation_pass >= c.band[1] and (seen.validation_well_formed or 1) >= WELL_FORMED
 end
 
 local function is_look(step, c)
@@ -138,7 +141,7 @@ local function is_look(step, c)
 end
 
 local function supervise(run, actor, policy, episodes, c)
-  local order = random.stream(run.seed .. " supervised order"):shuffled(episodes)
+  local order = lessons.in_turns(random.stream(run.seed .. " supervised order"):shuffled(episodes), c.families)
   local objective, curve, seen = trainer.rft { reduce = "token-mean" }, {}, nil
   for step = 1, c.steps do
     local begin = sched.now()
@@ -149,9 +152,10 @@ local function supervise(run, actor, policy, episodes, c)
     if is_look(step, c) then
       seen = look(run, step, policy, c)
       curve[#curve + 1] = { step = step, loss = metrics.loss, entropy = metrics.entropy,
-        validation_pass = seen.validation_pass, well_formed = seen.validation_well_formed }
-      log.print(("supervised, step %d: loss %.3f, validation pass %.2f%s"):format(step, metrics.loss,
-        seen.validation_pass, seen.validation_well_formed
+        validation_pass = seen.validation_pass, families = seen.validation_families,
+        well_formed = seen.validation_well_formed }
+      log.print(("supervised, step %d: loss %.3f, validation pass %.2f, families with a right answer %.2f%s"):format(step,
+        metrics.loss, seen.validation_pass, seen.validation_families, seen.validation_well_formed
           and (", calls well-formed %.3f"):format(seen.validation_well_formed) or ""))
       if is_enough(seen, c) then
         return curve, seen
@@ -204,8 +208,8 @@ function stage.execute(run)
     log.warn("supervised_start_outside_its_band", { validation_pass = seen.validation_pass, band = c.band,
       remedy = "change supervised.steps, supervised.lr or supervised.look_every" })
   end
-  shown[#shown + 1] = tables.of("Supervised start", { "step", "loss", "entropy", "validation_pass", "well_formed" },
-    curve)
+  shown[#shown + 1] = tables.of("Supervised start", { "step", "loss", "entropy", "validation_pass", "families",
+    "well_formed" }, curve)
   return { actor = models.keep(run, stage.name, "actor", actor), steps = curve[#curve].step,
     validation_pass = seen.validation_pass, validation_reward = seen.validation_reward, episodes = #episodes,
     well_formed = seen.validation_well_formed, tables = shown }

@@ -1,6 +1,7 @@
 -- What a workspace holds before anybody wrote into it: the template of the skill that goes with a target.
 
 local fs = require "khost.fs"
+local steady = require "lib.steady"
 
 local template = {}
 
@@ -24,16 +25,16 @@ end
 ---@param skill string
 ---@return string
 function template.manual(skill)
-  return assert(fs.read(("%s/skills/%s/SKILL.md"):format(fs.root(), skill)))
+  return steady.read(("%s/skills/%s/SKILL.md"):format(fs.root(), skill), fs.read)
 end
 
 -- What kernels of a skill may include: the files in kernels/ of its template.
 local function headers(skill)
   local files = {}
   local folder = ("%s/%s/kernels"):format(fs.root(), template.folder(skill))
-  for _, name in ipairs(assert(fs.list(folder))) do
+  for _, name in ipairs(steady.read(folder, fs.list)) do
     if name:sub(1, 1) ~= "." and name:sub(-1) ~= "/" then
-      files["kernels/" .. name] = assert(fs.read(folder .. "/" .. name))
+      files["kernels/" .. name] = steady.read(folder .. "/" .. name, fs.read)
     end
   end
   return files

@@ -75,6 +75,7 @@ end
 ---@field stream lib.Random
 ---@field length integer[]
 ---@field by_family? boolean   families in turn instead of drawn
+---@field families? string[]    instead of the preset's tasks.families; a name that stands twice is drawn twice as often
 ---@field least? integer       every operator of the families is in so many tasks at least; 0
 ---@field timed? boolean        of the sizes and the weight of timed tasks
 ---@field name? string          what their ids begin with; "lesson"
@@ -85,10 +86,11 @@ end
 ---@return table[] tasks   ComposedTask with an id
 function lessons.tasks(run, o)
   local c, used, list, counts = run.config.tasks, lessons.taken(run), {}, {}
-  local families = distinct(c.families)
-  local function draw(names, must)
+  local names = o.families or c.families
+  local families = distinct(names)
+  local function draw(from, must)
     for _ = 1, MOST_TRIES do
-      local task = corpus.task(o.stream, "base", { families = names, length = o.length, heavy = o.timed,
+      local task = corpus.task(o.stream, "base", { families = from, length = o.length, heavy = o.timed,
         shapes = o.timed and c.shapes or c.small_shapes })
       local key = lessons.combination(task.chain)
       if not used[key] and (not must or (" " .. key .. " "):find(" " .. must .. " ", 1, true)) and
@@ -115,7 +117,7 @@ function lessons.tasks(run, o)
     end
   end
   while #list < o.count do
-    if not add(draw(o.by_family and { families[#list % #families + 1] } or c.families)) then
+    if not add(draw(o.by_family and { families[#list % #families + 1] } or names)) then
       error(("lessons: %d of %d tasks found; raise tasks.length or name fewer lessons"):format(#list, o.count), 0)
     end
   end
@@ -211,7 +213,7 @@ function lessons.episodes(chat, format, answers, options)
     if #tokens > options.tokens or longest > options.answer_tokens then
       left_out.too_long = (left_out.too_long or 0) + 1
     else
-      episodes[#episodes + 1] = { tokens = tokens, mask = mask, reward = 1 }
+      episodes[#episodes + 1] = { tokens = tokens, mask = mask, reward = 1, family = task.family }
     end
   end
   for index, answer in ipairs(answers) do
@@ -235,6 +237,47 @@ function lessons.episodes(chat, format, answers, options)
     end
   end
   return episodes, left_out
+end
+
+--- Episodes in an order in which families take turns as `names` says, so that a step sees each of them: those of a long
+--- kernel, of which there are few, would be seen too seldom. All episodes stand in it, those of a family with few more
+--- than once. What is of no named family keeps its share of the order.
+---@param episodes {family?: string}[]
+---@param names string[]   families; one that stands twice has two turns; none: the order is left as it is
+---@return table[]   at least as many
+function lessons.in_turns(episodes, names)
+  local groups, turns = {}, {}
+  for _, episode in ipairs(episodes) do
+    local family = episode.family or ""
+    groups[family] = groups[family] or { used = 0 }
+    table.insert(groups[family], episode)
+  end
+  for _, name in ipairs(names) do
+    if groups[name] then
+      turns[#turns + 1], groups[name].named = name, true
+    end
+  end
+  if #turns == 0 then
+    return episodes
+  end
+  local order, taken = {}, 0
+  local function all_used()
+    for _, group in pairs(groups) do
+      if group.used < #group then
+        return false
+      end
+    end
+    return true
+  end
+  while not all_used() do
+    local group = groups[episodes[#order % #episodes + 1].family or ""]
+    if group.named then
+      group, taken = groups[turns[taken % #turns + 1]], taken + 1
+    end
+    group.used = group.used + 1
+    order[#order + 1] = group[(group.used - 1) % #group + 1]
+  end
+  return order
 end
 
 return lessons

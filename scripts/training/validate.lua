@@ -54,17 +54,23 @@ end
 --- What a validation found, over those episodes that count.
 ---@param tasks table[]
 ---@param played table<integer, table>   by the task's place; what could not be played is missing
----@return table<string, number>   validation_pass, _reward, _turns, and _reward_timed where a timed task was scored
+---@return table<string, number>   validation_pass, _reward, _turns, _reward_timed where a timed task was scored, and
+--- _families: the share of families with a right answer
 function validate.figures(tasks, played)
-  local seen, turns, rewards, timed = {}, {}, {}, {}
+  local seen, turns, rewards, timed, families = {}, {}, {}, {}, {}
   for index, task in ipairs(tasks) do
     local e = played[index]
     if e and verdicts.counts(e.verdict) then
       seen[#seen + 1], turns[#turns + 1], rewards[#rewards + 1] = e.verdict, e.turn_count, e.reward
       timed[#timed + 1] = task.timed and e.reward or nil
+      families[task.family or ""] = families[task.family or ""] or verdicts.passed(e.verdict)
     end
   end
-  return { validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
+  local solved, count = 0, 0
+  for _, one in pairs(families) do
+    solved, count = solved + (one and 1 or 0), count + 1
+  end
+  return { validation_families = solved / math.max(count, 1), validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
     validation_reward_timed = metrics.mean(timed), validation_turns = metrics.mean(turns) or 0 }
 end
 

@@ -133,6 +133,25 @@ function spec.a_wrong_answer_is_read_and_the_right_one_behind_it_is_imitated()
   t.expect(out, { fault = 1, too_long = 2 })
 end
 
+function spec.families_take_turns_and_all_episodes_stand_in_the_order()
+  local list = {}
+  for index = 1, 6 do list[index] = { family = "bias", name = "b" .. index } end
+  list[7], list[8], list[9] = { family = "rows", name = "r1" }, { family = "rows", name = "r2" }, { name = "dialogue" }
+  local names = {}
+  for index, one in ipairs(lessons.in_turns(list, { "bias", "rows", "rows", "reduce" })) do names[index] = one.name end
+  t.expect(table.concat(names, " "), "b1 r1 r2 b2 r1 r2 b3 r1 dialogue r2 b4 r1 r2 b5 r1 r2 b6")
+  t.is_true(lessons.in_turns(list, {}) == list and lessons.in_turns(list, { "chain" }) == list)
+end
+
+function spec.lessons_are_of_the_families_that_are_named()
+  local seen = {}
+  for _, task in ipairs(lessons.tasks(run_with {}, { count = 20, stream = random.stream "some", length = { 1, 3 },
+    families = { "rows", "rows", "bias" } })) do
+    seen[task.family] = (seen[task.family] or 0) + 1
+  end
+  t.is_true(seen.rows > seen.bias and seen.rows + seen.bias == 20, "rows " .. tostring(seen.rows))
+end
+
 function spec.spread_is_surprise_of_drawn_tokens_and_different_texts()
   local function e(text, logprobs) return { task = "a", mask = { 0, 1, 1 }, logprobs = logprobs, turns = { { text = text } } } end
   local seen = watch.spread { e("x", { -9, -1, -2 }), e("x", { -9, 0, -1 }), { task = "a" } }

@@ -129,9 +129,11 @@ end
 
 function spec.validation_reports_the_reward_of_timed_tasks()
   local function e(status, r) return { verdict = { status = status }, reward = r, turn_count = 2 } end
-  local tasks = { { id = "a" }, { id = "b" }, { id = "c", timed = true }, { id = "d", timed = true } }
+  local tasks = { { id = "a", family = "rows" }, { id = "b", family = "bias" }, { id = "c", timed = true, family = "rows" },
+    { id = "d", timed = true, family = "reduce" } }
   local seen = validate.figures(tasks, { e("ok", 1), e("wrong", -1), e("ok", 3), e("void") })
-  t.expect(seen, { validation_pass = 2 / 3, validation_reward = 1, validation_reward_timed = 3, validation_turns = 2 })
+  t.expect(seen, { validation_pass = 2 / 3, validation_reward = 1, validation_reward_timed = 3, validation_turns = 2,
+    validation_families = 1 / 2 })
   -- Of tasks that are only verified it is the figure of before: 2 x pass - 1.
   seen = validate.figures({ tasks[1], tasks[2] }, { e("ok", 1), e("wrong", -1) })
   t.expect({ seen.validation_pass, seen.validation_reward, seen.validation_reward_timed }, { 0.5, 0, nil })
