@@ -1,6 +1,6 @@
 // The device lease: a reader-writer lock between processes over the cores (or the GPU) that timing needs alone.
-// Timing a block takes it exclusively; generation, training steps and builds take it shared, one short piece of
-// work at a time. Held through flock(2), so that a process killed while holding it releases it.
+// Timing a block takes it exclusively; generation and training steps take it shared, one short piece of work at a time.
+// Held through flock(2), so that a process killed while holding it releases it.
 // A lease object belongs to one thread at a time.
 #pragma once
 

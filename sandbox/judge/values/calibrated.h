@@ -1,5 +1,5 @@
 // The bounds of a task's outputs for each kind of set, and what else is known of the task once they were measured
-// (python/tolerance.py, docs/tolerance.md). Values; any thread.
+// (sandbox/python/khost/values/tolerance.py, docs/tolerance.md). Values; any thread.
 #pragma once
 
 #include <string>
