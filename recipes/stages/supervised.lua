@@ -154,8 +154,8 @@ local function supervise(run, actor, policy, episodes, c)
       curve[#curve + 1] = { step = step, loss = metrics.loss, entropy = metrics.entropy,
         validation_pass = seen.validation_pass, families = seen.validation_families,
         well_formed = seen.validation_well_formed }
-      log.print(("supervised, step %d: loss %.3f, validation pass %.2f, families with a right answer %.2f%s"):format(step,
-        metrics.loss, seen.validation_pass, seen.validation_families, seen.validation_well_formed
+      log.print(("supervised, step %d: loss %.3f, validation pass %.2f, families with a right answer %.2f%s"):format(
+        step, metrics.loss, seen.validation_pass, seen.validation_families, seen.validation_well_formed
           and (", calls well-formed %.3f"):format(seen.validation_well_formed) or ""))
       if is_enough(seen, c) then
         return curve, seen

@@ -70,7 +70,8 @@ function validate.figures(tasks, played)
   for _, one in pairs(families) do
     solved, count = solved + (one and 1 or 0), count + 1
   end
-  return { validation_families = solved / math.max(count, 1), validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
+  return { validation_families = solved / math.max(count, 1),
+    validation_pass = (metrics.pass_rate(seen)), validation_reward = metrics.mean(rewards) or -1,
     validation_reward_timed = metrics.mean(timed), validation_turns = metrics.mean(turns) or 0 }
 end
 
