@@ -3,6 +3,7 @@
 #include <ffi.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +12,9 @@
 
 namespace khost::sandbox {
 namespace {
+
+constexpr int kUsedBefore = 0xff;                             // a NaN as a float, -1 as an integer
+constexpr std::size_t kMostFilled = std::size_t{64} << 20;  // of a workspace, since what it fills is memory in use
 
 // khost::workspace and khost::threads of khost.h, as the callee sees them.
 struct WorkspaceArgument {
@@ -113,6 +117,8 @@ struct Player::State {
         if (data == MAP_FAILED) {
           return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno), "limit"};
         }
+        // New pages are zero, as no scratch memory is that was used before.
+        std::memset(data, kUsedBefore, std::min(bytes, kMostFilled));
       }
       workspace.push_back({data, bytes});
     }

@@ -53,13 +53,19 @@ bool CpuEvaluation::check(Subject& subject, const Window& window, std::size_t se
     verdict_.fail(stage, blame_window(window));
     return false;
   }
+  if (const std::optional<std::size_t> storage = subject.written_beyond()) {
+    verdict_.fail(Outcome::wrong, stage, Reason::mismatch,
+                  "the kernel wrote behind the end of output storage " + std::to_string(*storage));
+    return false;
+  }
   Excused excused;
   auto found = compare_all(plan_.outputs, subject.outputs(), session_->layouts().outputs,
                            session_->expected_of(set_at(set)), tolerances_.of(set_at(set)), &excused);
   if (found.empty()) {
     // Where all sets are the same, so are the elements that the reference does not decide.
     const std::optional<Repeated::Found> repeated =
-        session_->calibration()->constant ? std::nullopt : repeated_.add(set, excused);
+        session_->calibration()->constant ? std::nullopt
+                                          : repeated_.add(set, excused, tolerances_.of(set_at(set)));
     if (repeated) {
       verdict_.fail(Outcome::wrong, stage, Reason::mismatch, repeated->text());
     }

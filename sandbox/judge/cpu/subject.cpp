@@ -28,6 +28,25 @@ void copy(const Region& to, const std::byte* from, std::size_t bytes) {
   }
 }
 
+struct Gap {
+  std::size_t storage = 0, begin = 0, end = 0;
+};
+
+// What lies between the end of each storage and what comes behind it.
+std::vector<Gap> gaps_of(const sandbox::Manifest& outputs) {
+  std::vector<std::size_t> begins = {outputs.region_bytes};
+  for (const sandbox::Storage& storage : outputs.storages) {
+    begins.push_back(storage.offset);
+  }
+  std::sort(begins.begin(), begins.end());
+  std::vector<Gap> result;
+  for (std::size_t i = 0; i < outputs.storages.size(); i++) {
+    const std::size_t end = outputs.storages[i].offset + outputs.storages[i].bytes;
+    result.push_back({i, end, *std::lower_bound(begins.begin(), begins.end(), end)});
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Subject>> Subject::start(const Session* session, const sandbox::Plan& plan,
@@ -118,8 +137,24 @@ void Subject::write(const Session& session, const Set& set) {
   met_.push_back(&set);
   // In the order of a baseline, which touches its outputs first: what was written last is nearest to the cores.
   poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());
+  behind_.clear();
+  for (const Gap& gap : gaps_of(plan_.outputs)) {
+    behind_.insert(behind_.end(), outputs_.data() + gap.begin, outputs_.data() + gap.end);
+  }
   copy(inputs_, session.inputs_of(set), session.layouts().inputs.region_bytes);
   copy(state_, session.state_of(set), session.layouts().state.region_bytes);
+}
+
+std::optional<std::size_t> Subject::written_beyond() const {
+  const std::byte* was = behind_.data();
+  for (const Gap& gap : gaps_of(plan_.outputs)) {
+    const std::size_t bytes = gap.end - gap.begin;
+    if (std::memcmp(outputs_.data() + gap.begin, was, bytes) != 0) {
+      return gap.storage;
+    }
+    was += bytes;
+  }
+  return std::nullopt;
 }
 
 Result<std::unique_ptr<BaselineSubject>> BaselineSubject::start(Zygote& zygote, const Session& session,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sandbox/abi/plan.h"
 #include "sandbox/jail/jail.h"
@@ -45,12 +47,16 @@ class Subject {
   // The sets that were written, in order, the one that stands there last.
   const std::vector<const Set*>& met() const { return met_; }
   const std::byte* outputs() const { return outputs_.data(); }
+  // The first storage of the outputs behind whose end something was written since the last write(): storages are aligned,
+  // and what lies between two of them belongs to nobody.
+  std::optional<std::size_t> written_beyond() const;
 
  private:
   Subject() = default;
   sandbox::Plan plan_;
   std::vector<const Set*> met_;
   Region control_, inputs_, state_, outputs_, text_;
+  std::vector<std::byte> behind_;  // what lay behind each storage of the outputs when a set was written
   Region library_;
   std::unique_ptr<sandbox::Jail> jail_;
   Child child_;  // instead of a jail of its own, where it plays torch operators

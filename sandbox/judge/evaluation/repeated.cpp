@@ -24,6 +24,10 @@ double tail(std::size_t count, double expected) {
 }  // namespace
 
 std::string Repeated::Found::text() const {
+  if (often) {
+    return "in " + std::to_string(sets) + " sets elements of output " + std::to_string(output) +
+           " are other ones than the reference's, which leaves some undecided in far fewer";
+  }
   if (end != nullptr) {
     return "in " + std::to_string(sets) + " sets some of the " + end + " " + std::to_string(kEnd) +
            " elements of output " + std::to_string(output) +
@@ -34,7 +38,8 @@ std::string Repeated::Found::text() const {
          " sets: what it leaves undecided lies elsewhere in each";
 }
 
-std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& excused) {
+std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& excused,
+                                             const std::vector<Tolerance>& tolerances) {
   if (!sets_.insert(set).second) {
     return std::nullopt;
   }
@@ -43,6 +48,7 @@ std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& exc
     by_chance_.assign(elements_.begin(), elements_.end());
   }
   ends_.resize(excused.size());
+  often_.resize(excused.size());
   std::optional<Found> found;
   for (std::size_t i = 0; i < excused.size(); i++) {
     std::vector<std::int64_t> both;
@@ -51,11 +57,15 @@ std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& exc
     always_[i] = std::move(both);
     by_chance_[i] *=
         static_cast<double>(excused[i].size()) / static_cast<double>(std::max<std::int64_t>(1, elements_[i]));
-    if (!found && sets_.size() >= kFewestSets && always_[i].size() > wrong_samples(by_chance_[i])) {
-      found = Found{i, always_[i].size(), sets_.size(), nullptr};
+    const double undecided = kMargin * static_cast<double>(tolerances[i].always);
+    if (!found && sets_.size() >= kFewestSets && always_[i].size() > wrong_samples(by_chance_[i] + undecided)) {
+      found = Found{i, always_[i].size(), sets_.size()};
     }
-    if (const auto at_end = at_ends(i, excused[i]); !found && at_end) {
+    if (const auto at_end = at_ends(i, excused[i]); !found && at_end && tolerances[i].always == 0) {
       found = at_end;
+    }
+    if (const auto often = too_often(i, !excused[i].empty(), tolerances[i].jumps); !found && often) {
+      found = often;
     }
   }
   return found;
@@ -79,6 +89,17 @@ std::optional<Repeated::Found> Repeated::at_ends(std::size_t output, const std::
     }
   }
   return std::nullopt;
+}
+
+std::optional<Repeated::Found> Repeated::too_often(std::size_t output, bool excused, double jumps) {
+  if (!std::isfinite(jumps)) {
+    return std::nullopt;
+  }
+  Often& often = often_[output];
+  often.sets += excused ? 1 : 0;
+  often.expected += 1 - std::exp(-jumps);
+  const bool found = sets_.size() >= kFewestSets && tail(often.sets, often.expected) < kChance;
+  return found ? std::optional<Found>(Found{output, 0, often.sets, nullptr, true}) : std::nullopt;
 }
 
 }  // namespace khost::judge

@@ -57,6 +57,23 @@ Status read_tables(const Json& entry, Tolerance& tolerance) {
   return tolerance.typical_share < 1 ? read_table(entry.value("typical", Json()), tolerance.typical) : ok();
 }
 
+// What is known of the elements that a share excuses; both fields may be missing.
+Status read_undecided(const Json& entry, Tolerance& tolerance) {
+  if (const auto always = entry.find("always"); always != entry.end() && !always->is_null()) {
+    if (!always->is_number_unsigned() || always->get<std::uint64_t>() > (std::uint64_t{1} << 40)) {
+      return bad("how many of an output's elements lie beyond in every set is no whole number");
+    }
+    tolerance.always = always->get<std::int64_t>();
+  }
+  if (const auto jumps = entry.find("jumps"); jumps != entry.end() && !jumps->is_null()) {
+    tolerance.jumps = number_in(entry, "jumps");
+    if (tolerance.jumps < 0) {
+      return bad("how many jumps a set of an output has is neither null nor a number of at least 0");
+    }
+  }
+  return ok();
+}
+
 Result<Tolerance> read_tolerance(const Json& entry) {
   if (!entry.is_object() || !entry.contains("rule") || !entry["rule"].is_string()) {
     return bad("the bounds of an output have no rule");
@@ -72,6 +89,9 @@ Result<Tolerance> read_tolerance(const Json& entry) {
     if (tolerance.cap < 0) {
       return bad("how far an output's elements may lie beyond their bounds is neither null nor a number of at least 0");
     }
+  }
+  if (Status read = read_undecided(entry, tolerance); !read) {
+    return read.failure();
   }
   if (rule == "exact") {
     return tolerance;
@@ -116,7 +136,7 @@ Json summary(const Json& entries, const sandbox::Manifest& outputs) {
   Json result = Json::array();
   for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
     Json one = {{"output", outputs.tensors[i].path}};
-    for (const char* key : {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share"}) {
+    for (const char* key : {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share", "jumps", "always"}) {
       if (entries[i].contains(key)) {
         one[key] = entries[i][key];
       }

@@ -20,6 +20,7 @@ CUT = 64            # an axis shorter than this is not cut
 CUTS = 5            # a half to a thirty-second of an axis is kept
 MOST_OPERATORS = 16
 MOST_SAMPLED = 12
+CAST = 0.01         # of a line's slope and offset, by which it may differ from that of a cast
 MOVED = 16          # errors by which an operator must move the output
 MOVED_SHARE = 0.01  # in at least this share of the elements
 OUTLIERS_SHARE = 1e-5  # the same, of outliers that are ignored: few elements have one, ...
@@ -105,8 +106,13 @@ def affine(sample, earlier):
     for place, (now, before) in enumerate(zip(float_inputs(sample.values), float_inputs(earlier.values))):
         fits = [x.shape == now.shape and x.is_floating_point() and x.numel() > 0 for x in sample.expected]
         if any(fits):
-            yield Answer(f"pass_through(input {place})", [now if fit else None for fit in fits], True)
             lines = [fitted(before, old) if fit else None for fit, old in zip(fits, earlier.expected)]
+            # The input in another dtype is no short cut: it takes the kernel that casts.
+            lines = [None if line and x.dtype != now.dtype and abs(line[0] - 1) + abs(line[1]) < CAST else line
+                     for line, x in zip(lines, sample.expected)]
+            same = [fit and x.dtype == now.dtype for fit, x in zip(fits, sample.expected)]
+            if any(same):
+                yield Answer(f"pass_through(input {place})", [now if fit else None for fit in same], True)
             yield Answer(f"affine(input {place})", [on_line(now, line, x) for line, x in zip(lines, sample.expected)],
                          not is_affine(sample, place, lines))
 
@@ -298,12 +304,18 @@ def rounded(sample, rules):
             yield Answer(ROUNDED + str(dtype).removeprefix("torch."), outputs, True)
 
 
+def kind_of(name):
+    """Of an answer: whether it leaves out work, one operator, or no work at all."""
+    return "soft" if name.startswith((OUTLIERS, ROUNDED)) else "operator" if "#" in name else "work"
+
+
 class Verdicts:
     """What became of every answer on every output, over samples of one kind: an answer must pass on all of them."""
 
     def __init__(self, rules):
         self.rules = rules
         self.refused = [{} for _ in rules]  # of an output, by answer: for each K, whether a sample refuses it
+        self.hidden = [set() for _ in rules]  # operators whose absence is no larger than what a plain kernel loses
         self.told, self.moving = set(), set()  # answers that say anything, and those that move an output
 
     @property
@@ -341,17 +353,22 @@ class Verdicts:
     def choose(self, place, refused_elsewhere=(), honest=None):
         """The largest K at which every answer is refused that the tightest one refuses, those apart that sets of another
         kind refuse. Answers that leave out no work (a half type, outliers) lower it only as far as `honest` passes, which
-        returns the output of another honest way, or None."""
+        returns the output of another honest way, or None; and a small operator that is left out, too: what a plain kernel
+        loses hides it."""
         rule, index = self.rules[place], 0
         needed = {name: steps for name, steps in self.refused[place].items()
                   if steps[-1] and name not in refused_elsewhere}
-        for soft in (False, True):
-            told = [steps for name, steps in needed.items() if name.startswith((OUTLIERS, ROUNDED)) == soft]
-            while index + 1 < len(rule.steps) and not all(steps[index] for steps in told):
-                if soft and not (rule.may_have(index + 1) and self.passes(honest, place, index + 1)):
+        for kind in ("work", "operator", "soft"):
+            wanted = [steps for name, steps in needed.items() if kind_of(name) == kind]
+            while index + 1 < len(rule.steps) and not all(steps[index] for steps in wanted):
+                if kind == "soft" and not rule.may_have(index + 1):
+                    break
+                if kind != "work" and not self.passes(honest, place, index + 1):
                     break
                 index += 1
         rule.k = rule.steps[index]
+        self.hidden[place] = {name for name, steps in needed.items()
+                              if kind_of(name) == "operator" and not steps[index]}
 
     def passes(self, honest, place, index):
         """Whether an honest way is right at one step of K; also where there is none."""

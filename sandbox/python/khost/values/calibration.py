@@ -4,16 +4,19 @@ The answer's form is the judge's (sandbox/judge/values/tolerance.h): for each ki
 speaks against planted sets, and which answers of the bank (bank.py) it refuses."""
 
 import functools
-import secrets
 import time
 
 import torch
 
 from khost.values import bank
+from khost.values.copies import copies
 from khost.values.forms import TextbookForms
-from khost.values.oracle import Coherent, Scattered, Stepped, run, run_in_double, run_moved
+from khost.values.jumps import look_at_groups
+from khost.values.oracle import (Coherent, Scattered, Stepped, all_halves, rounded, run, run_in_double,
+                                 run_moved)
 from khost.process.out_of_memory import is_out_of_memory
-from khost.values.planting import BOLD, LONG, NOWHERE, USUAL, Casts, Reach, plant, reason_against
+from khost.values.planted_sample import Unplantable, fresh_seed, planted_from
+from khost.values.planting import BOLD, LONG, NOWHERE, USUAL, Reach, plant
 from khost.values.repeated_sets import draws_anything, equal_sets, few_values, same_inputs
 from khost.values.rule import PLANTED_STEPS, STEPS, Rule
 from khost.values.sums import Sums
@@ -29,33 +32,10 @@ AMBIGUOUS = 0.15        # undecided elements of an integer output, beyond which 
 WIDE_STEP = 64
 COARSE, FINE = 2.0 ** -24, 2.0 ** -53  # roundings of what is computed in float32, in float64
 # Kinds that are left out, one after the other, where a model does not bear all of them.
-LEFT_OUT = (("state",), ("zeros", "state"), ("arranged", "zeros", "state"), ("outliers", "zeros", "state"))
+LEFT_OUT = (("extremes",), ("state",), ("extremes", "state"), ("extremes", "zeros", "state"),
+            ("extremes", "arranged", "zeros", "state"), ("extremes", "outliers", "zeros", "state"))
 TAILS = 0.01            # of the elements are outliers where the errors of a tail are measured
 SLOW_S = 5.0            # a run in double that takes longer is done on one set of each kind only
-
-
-def fresh_seed():
-    return secrets.randbits(62)
-
-
-def planted_from(sample, kinds=USUAL, number=0, task=None):
-    """The sample with what is planted, in place: of samples with even and odd numbers the last outlier has other signs.
-    Unplantable says why not."""
-    reach = Reach.of(sample.model, sample.values)
-    signs = (1, 0, 3, 2)[number % 4]
-    planted = plant(sample.values, fresh_seed() // 4 * 4 + signs, kinds, reach, model=sample.model, task=task)
-    if planted.why:
-        raise Unplantable(planted.why, planted.kinds)
-    casts = Casts()
-    try:
-        outputs = run(sample.model, sample.values, casts)
-    except Exception as error:
-        raise Unplantable(f"the model does not bear outliers: {type(error).__name__}: {error}"[:200], planted.kinds) from None
-    why = reason_against(sample.expected, outputs) or (
-        "a number with outliers is cast to an integer that cannot hold it" if casts.overflow else "")
-    if why:
-        raise Unplantable(why, planted.kinds)
-    return bank.Sample(sample.model, sample.values, outputs, sample.expected, planted.kinds)
 
 
 def otherwise(sample, mode):
@@ -150,7 +130,7 @@ class Calibration:
     def round_inside(self, kind, measures):
         """Shows measures that look like those of reduced references what roundings between operators do."""
         sample, exact = self.samples[kind][0], self.exact[kind]
-        outputs = self.attempt(sample, rounds=True) if measures and exact is not None else None
+        outputs = self.attempt(sample, result_of=rounded) if measures and exact is not None else None
         for place, measure in measures if outputs else ():
             measure.add_inside(sample.expected[place], exact[place], outputs[place])
 
@@ -160,6 +140,8 @@ class Calibration:
         terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
         measures = [measure_of(x, terms / max(1, x.numel()), place in self.narrow)
                     for place, x in enumerate(samples[0].expected)]
+        for place, measure in enumerate(measures):
+            measure.copies = all(copies(sample.expected[place], sample) for sample in samples)
         for number, sample in enumerate(samples):
             if number and self.slow:
                 break
@@ -178,6 +160,8 @@ class Calibration:
                 self.exact[kind] = exact
                 if kind == "planted" and used & TextbookForms.named() and not self.slow:
                     self.measure_tails(measures)
+        exact = None if self.slow else self.exact[kind]
+        look_at_groups(measures, exact, lambda r: self.moved(samples[0], lambda u: Scattered(r * u, fresh_seed())))
         return measures
 
     @staticmethod
@@ -210,7 +194,15 @@ class Calibration:
         fails."""
         steps = self.roundings(sample.expected)
         runs = {u: self.attempt(sample, move(u)) for u in set(steps)}
-        return None if any(run is None for run in runs.values()) else [runs[u][place] for place, u in enumerate(steps)]
+        if any(run is None for run in runs.values()):
+            return None
+        outputs = [runs[u][place] for place, u in enumerate(steps)]
+        whole = [place for place, x in enumerate(sample.expected) if not x.is_floating_point()]
+        if whole and all_halves(sample.model, sample.values):  # what float32 holds is decided, however close it is
+            decided = self.attempt(sample, result_of=move(COARSE).inexact)
+            for place in whole if decided else ():
+                outputs[place] = decided[place]
+        return outputs
 
     def runs(self, sample, seed, widely):
         """The outputs in double (None without an oracle), those of the moved runs, and one moved widely."""
@@ -260,9 +252,9 @@ class Calibration:
                              f"{place}: no answer can be called wrong. stable=True, or keys that differ, would decide it")
         return [outputs] if outputs else []
 
-    def attempt(self, sample, move=None, rounds=False):
+    def attempt(self, sample, move=None, result_of=None):
         try:
-            moved = run_in_double(sample.model, sample.values, move, rounds)
+            moved = run_in_double(sample.model, sample.values, move, result_of)
         except Exception as error:  # outside its domain by one rounding
             if is_out_of_memory(error):
                 raise
@@ -276,7 +268,7 @@ class Calibration:
         steps = PLANTED_STEPS if kind == "planted" else STEPS
         drawn = self.verdicts.get("drawn") if kind == "planted" else None
         # Beside an outlier a sum in float32 loses its small terms, which must not be taken for a half type.
-        rules = [Rule(measure, x.numel(), steps, bool(drawn) and drawn.rules[place].precision == "full")
+        rules = [Rule(measure, x.numel(), steps, drawn.rules[place] if drawn else None)
                  for place, (measure, x) in enumerate(zip(measures, samples[0].expected))]
         verdicts = bank.Verdicts(rules)
         small = any(x.numel() < ONE_BIN for x in samples[0].expected)  # chance may let an answer pass on one of them
@@ -328,8 +320,9 @@ class Calibration:
                 kinds = [kind for kind, v in self.verdicts.items() if any(v.refuses(p, name) for p in places)]
                 if kinds:
                     refused_by[label] = kinds[0]
-                elif steady[place] and not all(steady) or name.startswith((bank.OUTLIERS, bank.ROUNDED)):
-                    idle.add(label)  # the output is the same in every set, or shows neither outliers nor rounding
+                elif steady[place] and not all(steady) or bank.kind_of(name) == "soft" or any(
+                        name in v.hidden[place] for v in self.verdicts.values()):
+                    idle.add(label)  # the output is the same in every set, or shows neither this nor what a kernel loses
                 else:
                     passing.append(label)
         for verdicts in self.verdicts.values():
@@ -362,14 +355,6 @@ class Calibration:
         return [rule.entry() for rule in self.verdicts[kind].rules] if kind in self.verdicts else None
 
 
-class Unplantable(Exception):
-    """Planted sets are given up; the text says why, `kinds` what was planted."""
-
-    def __init__(self, why, kinds=()):
-        super().__init__(why)
-        self.kinds = kinds
-
-
 def passing(samples):
     """Names of the answers of the bank that pass at the judge's bound, on samples of one task that were drawn elsewhere."""
     calibration = Calibration(None)
@@ -377,7 +362,8 @@ def passing(samples):
     equal = equal_sets(*samples[:2])
     calibration.judge("drawn", equal)
     _, names, _ = calibration.outcome(equal)
-    for kinds in (tuple(k for k in USUAL if k != "state"), BOLD):  # the model is that of the samples
+    alone = tuple(k for k in USUAL if k != "state")  # the model is that of the samples
+    for kinds in (alone, tuple(k for k in alone if k != "extremes"), BOLD):
         planted = calibration.samples.get("planted")
         if not names or planted and "outliers" in planted[0].kinds:
             break

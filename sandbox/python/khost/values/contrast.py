@@ -64,6 +64,12 @@ class Range:
         return part if end_is_zero or not guarded else 1.0
 
 
+def blank_slice(tensor, generator):
+    """One slice of a tensor along its first axis becomes zero, which what guards a division must bear; not the last one."""
+    if tensor.dim() > 1 and tensor.shape[0] >= 2 * ROWS:
+        tensor[int(torch.randint(tensor.shape[0] - 1, (1,), generator=generator))] = 0
+
+
 def shrink_slices(tensor, generator):
     """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
     outliers always are, do not."""

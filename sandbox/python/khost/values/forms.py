@@ -36,6 +36,13 @@ class TextbookForms:
     def op_tanh(self, func, args, kwargs):
         return (2 / (1 + self.exponential(-2 * wide(args[0]))) - 1).to(args[0].dtype)
 
+    def op_sigmoid(self, func, args, kwargs):
+        return (0.5 * torch.tanh(0.5 * wide(args[0])) + 0.5).to(args[0].dtype)
+
+    def op_silu(self, func, args, kwargs):
+        x = wide(args[0])
+        return (x * (0.5 * torch.tanh(0.5 * x) + 0.5)).to(args[0].dtype)
+
     def op_softplus(self, func, args, kwargs):
         x, beta, threshold = with_defaults(args, (1.0, 20.0))
         scaled = wide(x) * beta

@@ -17,7 +17,7 @@ from khost.task.task_file import call, fresh, state_of
 
 NARROW = {torch.float32, torch.float16, torch.bfloat16}  # a cast to fewer bits is what a task computes, as a rounding is
 COMPLEX = {torch.complex64, torch.complex32}
-WIDE = (torch.float32, torch.float64)
+WIDE, HALVES = (torch.float32, torch.float64), (torch.float16, torch.bfloat16)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
 # What these say of numbers that nothing was computed on is no matter of rounding.
 COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", "isin"}
@@ -90,11 +90,11 @@ def dtype_told(tensors):
 class InDouble(TorchDispatchMode):
     """Every narrow float tensor and dtype that an operator gets becomes float64 (complex128)."""
 
-    def __init__(self, as_read=None, default=torch.float32, told=None, rounds=False):
+    def __init__(self, as_read=None, default=torch.float32, told=None, result_of=None):
         """`default`: the dtype that torch's default was in the reference. `told`: that of its tensors (dtype_told).
-        `rounds`: whether what an operator returns is rounded to float32."""
+        `result_of`: what becomes of what an operator returns."""
         super().__init__()
-        self.as_read, self.default, self.told, self.rounds = as_read or AsRead(), default, told, rounds
+        self.as_read, self.default, self.told, self.result_of = as_read or AsRead(), default, told, result_of
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -133,7 +133,7 @@ class InDouble(TorchDispatchMode):
             for narrow, wide in pairs:
                 narrow.copy_(wide)
         result = tree_map(widened, result)
-        return tree_map(rounded, result) if self.rounds else result
+        return tree_map(self.result_of, result) if self.result_of else result
 
     def same_draw(self, func, args, kwargs):
         """What the reference draws: generators give other numbers for float64, so it is drawn in the reference's dtype."""
@@ -177,6 +177,15 @@ def rounded(value):
     return value
 
 
+def where_inexact(value, change):
+    """A float64 tensor with `change` of its elements that are no numbers of float32, where they do not share memory."""
+    if isinstance(value, torch.Tensor) and value.dtype == torch.float64 and 0 not in value.stride():
+        inexact = (value.float() != value) & torch.isfinite(value)
+        if bool(inexact.any()):
+            value.copy_(torch.where(inexact, change(value), value))
+    return value
+
+
 def widened(value):
     if isinstance(value, torch.Tensor):
         if value.dtype in NARROW:
@@ -194,9 +203,14 @@ def run(model, values, mode=None):
         return [leaf.detach() for leaf in leaves(call(model, values))]
 
 
-def run_in_double(model, values, move=None, rounds=False):
+def all_halves(model, values):
+    """Whether all float inputs and state are of one half type."""
+    return dtype_told([*leaves(values), *state_of(model).values()]) in HALVES
+
+
+def run_in_double(model, values, move=None, result_of=None):
     """The outputs in double. `move` changes each float tensor of inputs and state, which it gets in double together with
-    the tensor that the reference has. `rounds`: each operator's result is rounded to float32, as float32 kernels do."""
+    the tensor that the reference has. `result_of` changes what each operator returns."""
     default = torch.get_default_dtype()
     change = (lambda wide, own: wide) if move is None else move
     as_read = AsRead()
@@ -219,7 +233,7 @@ def run_in_double(model, values, move=None, rounds=False):
             if tensor.is_floating_point():
                 as_read.note(tensor.data, own[name].data)
         given, told = with_tensors(values, widen), dtype_told([*leaves(values), *own.values()])
-        with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, rounds):
+        with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, result_of):
             outputs = call(wide, given)
         return [leaf.detach() for leaf in leaves(outputs)]
     finally:
@@ -265,10 +279,18 @@ class Scattered:
             drawn = torch.randint(0, 2, tensor.shape, dtype=torch.int8, generator=self.generators[device],
                                   device=tensor.device)
             return drawn.mul_(2).sub_(1)
+        return self.by_value(tensor)
+
+    def by_value(self, tensor):
         mixed = tensor.double().contiguous().view(torch.int64) ^ self.seed
         for shift, factor in ((32, -0x61C8864680B583EB), (29, -0x40A7B892E31B1A47), (32, 1)):
             mixed = (mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))) * factor
         return mixed.bitwise_and_(1).mul_(2).sub_(1).to(torch.int8)
+
+    def inexact(self, value):
+        """What an operator returned, moved where float32 does not hold it; equal numbers stay equal. Kernels compute half types
+        in float32, where a product of two such numbers is exact, and so is what a task makes of it (a half that is rounded)."""
+        return where_inexact(value, lambda x: self.by_value(x).double().mul_(self.u).add_(1).mul_(x))
 
     def __call__(self, wide, own):
         if held(own):
@@ -281,6 +303,9 @@ class Coherent:
 
     def __init__(self, u):
         self.u = u
+
+    def inexact(self, value):
+        return where_inexact(value, lambda x: x * (1 + self.u))
 
     def __call__(self, wide, own):
         return wide if held(own) else within(wide * (1 + self.u), wide)

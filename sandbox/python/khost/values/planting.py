@@ -10,7 +10,7 @@ import typing
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.values.contrast import contrast, shrink_slices
+from khost.values.contrast import blank_slice, contrast, shrink_slices
 from khost.values.structure import LOOKED_AT, ONE_SIGN, REPEATED_VALUES, SMALLEST, dense, related, structure
 from khost.task.manifest import leaves
 from khost.task.task_file import call, fresh, live_state
@@ -19,17 +19,19 @@ OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 NOWHERE = "no input bears outliers"
 LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
 OTHERS = 5        # ... and others are at most
+STEEP = 256.0     # exp of it is no float32
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
 # What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; these in what a set
-# has of the model's state too; in place of outliers another arrangement in tensors of both signs, whose range may be a
+# has of the model's state too; beside outliers a slice of zeros, or outliers whose exp is infinite; in place of outliers another arrangement in tensors of both signs, whose range may be a
 # domain; and boldly outliers in tensors of one sign, for tasks that other sets say nothing about.
-KINDS = ("outliers", "arranged", "zeros", "state", "within", "bold")
-USUAL, BOLD = KINDS[:4], ("outliers", "bold")
+KINDS = ("outliers", "arranged", "zeros", "state", "extremes", "within", "bold")
+USUAL, BOLD = KINDS[:5], ("outliers", "bold")
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
            "std_mean"}
+SHIFTED = {"_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "exp", "exp_"}  # with a maximum subtracted, where one is safe
 OF_STATE = 1 << 40  # tells the places in a model's state from those in its inputs, and leaves signs as they are
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
@@ -74,10 +76,11 @@ class Casts(TorchDispatchMode):
 class Reach:
     """What planting has to show of a task. `terms`: elements of float inputs for each element of the largest output, and
     `state` those of the model; `guarded`: whether it divides by what it measures of its inputs, as normalisations do;
-    `fewest`: elements of the smallest output."""
+    `shifted`: whether it exponentiates what a maximum may have to be subtracted from; `fewest`: elements of the smallest
+    output."""
 
-    def __init__(self, terms=1.0, guarded=False, fewest=math.inf, state=1.0):
-        self.terms, self.guarded, self.fewest, self.state = terms, guarded, fewest, state
+    def __init__(self, terms=1.0, guarded=False, fewest=math.inf, state=1.0, shifted=False):
+        self.terms, self.guarded, self.fewest, self.state, self.shifted = terms, guarded, fewest, state, shifted
 
     @staticmethod
     def of(model, values):
@@ -87,7 +90,8 @@ class Reach:
         read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
         sizes = [x.numel() for x in outputs if x.numel()] or [1]
         state = sum(data.numel() for _, data in live_state(model))
-        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes), state / max(sizes))
+        shifted = bool(mode.names & SHIFTED) or any("dot_product" in name for name in mode.names)
+        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes), state / max(sizes), shifted)
 
     def of_state(self):
         return Reach(self.state, False, self.fewest)
@@ -117,10 +121,10 @@ def last_place(tensor):
     return sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
 
 
-def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIERS):
+def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIERS, extremes=False):
     """Plants in one tensor whose structure bears it. `up`: the sign of the outliers in the last places of axes; `last`: in
     the last place of all; `share`: of its elements. The places come from a generator of their own: a task may have seeded
-    torch's."""
+    torch's. `extremes`: numbers too that guards and subtracted maxima are there for. Returns whether there are any."""
     reach = reach or Reach()
     flat = torch.as_strided(tensor, (tensor.numel(),), (1,))
     count = max(1, int(share * flat.numel()))
@@ -133,17 +137,21 @@ def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIER
     factor = sign * (2 + (OTHERS - 2) * torch.rand(count, generator=generator, dtype=torch.float64))
     # None is larger, and none in its row, so that a maximum shows them.
     factor[0], factor[1:2] = LARGEST * sign[0], OTHERS * sign[1:2]
-    factor[:len(ends)] *= reach.largest() / LARGEST
-    factor = factor.to(flat.device)
-    where = where.to(flat.device)
     finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
     scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1e-3)
+    steep = STEEP / scale if extremes and reach.shifted else 0.0
+    factor[:len(ends)] *= max(reach.largest(), steep) / LARGEST
+    factor = factor.to(flat.device)
+    where = where.to(flat.device)
     most = torch.finfo(tensor.dtype).max / 16
     planted = (factor * scale).clamp(-most, most).to(flat.dtype)
     old = flat[where]
     flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
     if reach.guarded:
         shrink_slices(tensor, generator)
+    if extremes and reach.guarded:
+        blank_slice(tensor, generator)
+    return extremes and (reach.shifted or reach.guarded)
 
 
 class Planted(typing.NamedTuple):
@@ -195,31 +203,31 @@ def plant_in(tensors, seed, kinds, reach, share, constants=()):
             continue
         last = up if seed % 2 else -up
         why, kind = plant_one(tensor, tensors, kinds, reach, generator, (up, last), share)
-        if kind == "outliers":
+        if kind and kind[0] == "outliers":
             up = up if seed & 2 else -up
-        if not why and kind:
-            used.add(kind)
+        if not why:
+            used.update(kind)
         reasons.append(f"input {place}: {why}")
     return reasons, used
 
 
 def plant_one(tensor, others, kinds, reach, generator, signs, share):
-    """Plants in one tensor by what it holds; returns why nothing was, or "", and the kind."""
+    """Plants in one tensor by what it holds; returns why nothing was, or "", and the kinds."""
     up, last = signs
     why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
     if why in (*ONE_SIGN, REPEATED_VALUES) and "arranged" in kinds:
-        return arranged(tensor, others, generator, last, reach), "arranged"
+        return arranged(tensor, others, generator, last, reach), ("arranged",)
     if "zeros" in kinds and zeros(tensor):
         tensor.copy_(torch.rand(tensor.shape, generator=generator).to(tensor))
-        return "", "zeros"
+        return "", ("zeros",)
     if not why and related(tensor, others):
         why = "in order with another input"
     if not why and "outliers" in kinds:
-        add_outliers(tensor, generator, up, reach, last, share)
-        return "", "outliers"
+        extreme = add_outliers(tensor, generator, up, reach, last, share, "extremes" in kinds)
+        return "", ("outliers", "extremes") if extreme else ("outliers",)
     if not why and "within" in kinds:
-        return contrast(tensor, generator, last, reach.guarded), "within"
-    return why, ""
+        return contrast(tensor, generator, last, reach.guarded), ("within",)
+    return why, ()
 
 
 def reason_against(plain, planted):

@@ -5,6 +5,7 @@ import math
 import torch
 
 from khost.values.histogram import places, spread
+from khost.values.jumps import MARGIN, MOST
 from khost.values.tolerance import ONE_BIN, ExactMeasure
 
 STEPS = {"full": (64, 32, 16, 8), "reduced": (4, 2)}
@@ -24,16 +25,20 @@ def allowed(share, elements):
     return int(math.floor(share * elements))
 
 
-def workable(share, elements, rare=0.0):
+def workable(share, elements, rare=0.0, groups=None):
     """A share with room for chance where it is above 0 at all and the output is not small. It was counted on a few sets, and
     a verdict looks at dozens: three standard deviations of such a count are added, and a few elements, since a tie is no
-    fault. `rare`: the share that jumps make of which none was met; a single one may be."""
+    fault. `rare`: the share that jumps make of which none was met; a single one may be. `groups`: what jumps take along,
+    where that is many elements."""
     if elements < FEWEST_SHARED:
         return share
-    few, share = (min(TIES, elements // FEWEST_SHARED), share) if share > 0 else (1, rare)
-    if share <= 0:
-        return 0.0
-    return share + 3 * math.sqrt(share / elements) + (few + 1e-4) / elements
+    size = groups.size if groups and groups.are() else 1
+    few, own = (min(TIES, elements // FEWEST_SHARED), share) if share > 0 else (1, rare)
+    found = own + 3 * math.sqrt(own / elements) + (few + 1e-4) / elements if own > 0 else 0.0
+    if size == 1:
+        return found
+    by_group = share + 3 * math.sqrt(share * size / elements) + (few + size + 1e-4) / elements if share > 0 else 0.0
+    return max(found, min(by_group, MOST), groups.share(elements) + 1e-4 / elements)
 
 
 def few_of(share, elements):
@@ -56,16 +61,17 @@ def cap_of(jumps):
 class Rule:
     """What holds for one output in sets of one kind. `counts` of an answer: its elements beyond the bound at each K."""
 
-    def __init__(self, measure, elements, steps=STEPS, full=False):
-        """`full`: sets of another kind have shown that the reference has the full precision of its dtype."""
-        self.measure, self.exact = measure, isinstance(measure, ExactMeasure)
+    def __init__(self, measure, elements, steps=STEPS, elsewhere=None):
+        """`elsewhere`: the rule of this output in sets of another kind."""
+        full = elsewhere is not None and elsewhere.precision == "full"
+        self.elsewhere, self.measure, self.exact = elsewhere, measure, isinstance(measure, ExactMeasure)
         self.elements = elements  # of the output in one set
         self.precision = "full" if self.exact or full else measure.precision()
         self.steps = steps[self.precision]
         self.k = self.steps[0]
         self.q, self.typical, self.by_element = None, None, False
         if self.exact:
-            self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share())], [cap_of(measure.jumps())]
+            self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share(), measure.groups)], [cap_of(measure.jumps())]
             if measure.counted.granted():  # some of them may be off by a few steps
                 self.shares, self.caps = [few_of(measure.counted.share(), elements)], [measure.counted.granted()]
             self.shares, self.caps = self.shares * len(self.steps), self.caps * len(self.steps)
@@ -74,9 +80,10 @@ class Rule:
         # What one rounding changes of what counts are whole steps, which are no error of the other elements.
         self.q = measure.rounding() * measure.octaves.scaled(0) if granted else measure.table()
         self.by_element = not granted and measure.by_element()
-        if steps is STEPS and self.precision == "full" and elements >= ONE_BIN:
+        if steps is STEPS and self.precision == "full" and elements >= ONE_BIN and not measure.copies:
             self.typical = measure.typical()
-        self.shares = [workable(measure.share(self.q, k), elements, measure.rare_share(self.q, k)) for k in self.steps]
+        self.shares = [workable(measure.share(self.q, k), elements, measure.rare_share(self.q, k), measure.groups)
+                       for k in self.steps]
         self.caps, cap = [], None
         for k, share in zip(self.steps, self.shares):  # what wide bounds say of jumps holds for tighter ones
             found = cap_of(measure.jumps(self.q, k)) if share > 0 and not measure.endless else None
@@ -100,6 +107,8 @@ class Rule:
     def allowance(self, expected, rows, k, typical=False):
         """How far off elements may be at K, by this rule's rows for them."""
         table = self.typical if typical else self.q
+        if not self.exact and self.measure.copies:
+            return self.measure.bounds(table, 0).to(rows.device)[rows]
         if self.by_element:
             step = self.measure.octaves.ulp(self.measure.dtype).to(rows.device)[self.measure.octaves.rows(expected)]
             return self.measure.bounds(table, k).to(rows.device)[rows] + self.measure.ulps * step + \
@@ -110,18 +119,34 @@ class Rule:
         """Whether a step of K is wide enough for what sums in one accumulator lose."""
         return self.exact or self.precision != "full" or self.steps[index] >= LONG or not self.measure.roundings()
 
+    def jumps(self):
+        """How many jumps a set of an honest answer has, on average and at most; None where that is not known. Ties are seen by
+        the share of what was measured alone, seldom jumps by inputs moved far; what counts has a rule of its own."""
+        groups, share = self.measure.groups, self.measure.seen_across(self.q, self.k)
+        return None if groups.over or not groups.roundings or self.measure.counted.granted() else \
+            max(groups.expected(), MARGIN * share * self.elements / groups.size)
+
+    def always(self):
+        """How many elements the reference leaves undecided in every set; `elsewhere` says it of sets of another kind, of which
+        more were measured."""
+        own = self.measure.always() if self.exact else self.measure.always(self.q, self.k)
+        return max(own, self.elsewhere.always() if self.elsewhere else 0)
+
     def place(self):
         return self.steps.index(self.k)
 
     def entry(self):
         """The judge's JSON (sandbox/judge/values/tolerance.h)."""
         share, cap = self.shares[self.place()], self.caps[self.place()]
-        common = {"share": share, "cap": cap if share > 0 else None, "k": self.k, "precision": self.precision}
+        common = {"share": share, "cap": cap if share > 0 else None, "k": self.k, "precision": self.precision,
+                  "jumps": self.jumps() if share > 0 else None,
+                  "always": self.always() if share > 0 else 0}
         if self.exact:
             return {"rule": "exact", **common}
-        octaves = self.measure.octaves
-        return {"rule": "table", **common, "ulps": self.measure.ulps, "by": "element" if self.by_element else "octave",
-                "bounds": self.measure.bounds(self.q, self.k).tolist(), "rtol": self.k * self.measure.relative_part(),
+        octaves, copies = self.measure.octaves, self.measure.copies
+        return {"rule": "table", **common, "ulps": 0 if copies else self.measure.ulps, "by": "element" if self.by_element else "octave",
+                "bounds": self.measure.bounds(self.q, 0 if copies else self.k).tolist(),
+                "rtol": 0 if copies else self.k * self.measure.relative_part(),
                 "first": octaves.first, "step": octaves.step,
                 "typical": None if self.typical is None else self.measure.bounds(self.typical, self.k).tolist(),
                 "typical_share": 1.0 if self.typical is None else self.measure.typical_share()}

@@ -96,6 +96,16 @@ class Sums(TextbookForms, TorchDispatchMode):
     def op_std(self, func, args, kwargs):
         return self.op_var(func, args, kwargs).sqrt()
 
+    def op_var_mean(self, func, args, kwargs):
+        dims = args[1] if len(args) > 1 and not isinstance(args[1], bool) else kwargs.get("dim")
+        dims = [dims] if isinstance(dims, int) else list(dims) if dims else list(range(args[0].dim()))
+        mean = self.op_mean(func, (args[0], dims, kwargs.get("keepdim", False)), {})
+        return self.op_var(func, args, kwargs), mean
+
+    def op_std_mean(self, func, args, kwargs):
+        variance, mean = self.op_var_mean(func, args, kwargs)
+        return variance.sqrt(), mean
+
     def op_softmax(self, func, args, kwargs):
         x, dim = wide(args[0]), args[1]
         e = self.exponential(x - x.amax(dim, keepdim=True))
@@ -161,6 +171,12 @@ class Sums(TextbookForms, TorchDispatchMode):
     def op_cumsum(self, func, args, kwargs):
         x, dim = wide(args[0]), args[1]
         return torch.from_numpy(numpy.cumsum(x.cpu().numpy(), axis=dim)).to(args[0])
+
+    def op_logcumsumexp(self, func, args, kwargs):
+        x, dim = wide(args[0]), args[1]
+        if x.dim() == 0:
+            return NotImplemented
+        return torch.from_numpy(numpy.logaddexp.accumulate(x.cpu().numpy(), axis=dim)).to(args[0])
 
     def op_cumprod(self, func, args, kwargs):
         x, dim = wide(args[0]), args[1]

@@ -12,8 +12,10 @@ import math
 import torch
 
 from khost.values.counts import Counted
+from khost.values.exact import FAR, MOST_SHARE, UNSEEN, ExactMeasure, granted
 from khost.values.groups import groupings, largest_of
 from khost.values.histogram import OCTAVES, Histogram, Octaves, places, spread
+from khost.values.jumps import Groups
 
 FULL = 64            # an octave with fewer elements takes the bound of its nearest fuller one
 ONE_BIN = 1024       # an output with fewer elements over all its sets is one octave
@@ -29,15 +31,8 @@ NEAR = 4              # octaves on both sides from which planted sets take it, .
 RARE_SEQUENTIAL = 1 / 32  # of the largest error of a plain kernel, and of three octaves above, is an octave of drawn sets, ...
 ABOVE = 3             # ... since a tail may have one element in a million there, beside many that lie near zero
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
-SHARE = 4            # times the share of elements that the measured runs leave beyond the bound
-MOST_SHARE = 0.02     # by that factor and by wide moves; ...
-MORE, MOST = 1.25, 0.2  # ... of a share that is counted well, so much of it and MORE_ROOM, and at most so many
-MORE_ROOM = 0.005
-SCARCE = 0.005      # more than this share of integers changed by many roundings says nothing of single ties
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
 UNTYPICAL = 0.6      # of the elements that are not zero may be beyond the second table: half are beyond their median
-FAR = 4096           # roundings by which they are moved to see whether it jumps at all, ...
-UNSEEN = 3           # ... where no measured element did: this many of all that were measured may be expected to, at most
 APART = 64           # elements have bounds of their own where their errors differ by more than so many times, ...
 STEEP, FLAT = 6, 0.25  # full octaves over which the relative error is seen to grow with the value, and by more than this
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
@@ -63,11 +58,6 @@ def largest_near(errors, below, above):
     return padded.unfold(0, below + above + 1, 1).amax(1)
 
 
-def granted(measured):
-    """The share of elements that may lie beyond, from that which the measured runs leave there."""
-    return min(max(min(SHARE * measured, MOST_SHARE), MORE * measured + MORE_ROOM if measured > MORE_ROOM else 0.0), MOST)
-
-
 class FloatMeasure:
     """Errors of one float output over the sets of one kind."""
 
@@ -80,12 +70,14 @@ class FloatMeasure:
         self.every, self.own, self.moved = self.histogram(), self.histogram(), self.histogram()
         self.wide = self.long = self.far = None  # of inputs moved by many roundings; of a plain kernel; moved far
         self.rare = False  # whether the largest errors of a plain kernel count, as those at outliers
-        self.elements, self.zeros, self.seen = 0, 0, 0
+        self.elements, self.zeros, self.seen, self.sets = 0, 0, 0, 0
         self.groupings = groupings(like.shape)
         self.each = torch.zeros(like.numel(), dtype=torch.float64) if self.groupings else None
         self.sizes = []  # of the same elements, in each set
+        self.least = self.rows = None  # of each element the least distance in any set, and its row in the first
+        self.copies = False  # whether every element is one of the inputs' or of the state's, as of a sort
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
-        self.counted = Counted(like.numel())
+        self.counted, self.groups = Counted(like.numel()), Groups()
 
     def histogram(self):
         return Histogram(-1074, 1023) if self.dtype == torch.float64 else Histogram()
@@ -119,6 +111,7 @@ class FloatMeasure:
         if self.each is not None:
             self.keep_each(torch.where(sound, every, 0.0))
             self.sizes.append(ours.abs().cpu())
+        self.keep_least(octave, torch.where(sound, every, 0.0), expected.numel())
         if not bool(sound.all()):
             octave, own, conditioned, ours, every = (x[sound] for x in (octave, own, conditioned, ours, every))
             far = None if far is None else far[sound]
@@ -141,6 +134,20 @@ class FloatMeasure:
         held = torch.isfinite(ours) & torch.isfinite(double) & torch.isfinite(other)
         self.far = self.histogram()
         self.far.add(self.octaves.rows(ours[held]), (other - double)[held].abs())
+
+    def keep_least(self, rows, errors, elements):
+        if errors.numel() == elements:  # else a sample of them was looked at, another one in each set
+            self.least = errors.cpu() if self.rows is None else torch.minimum(self.least, errors.cpu())
+            self.rows = rows.cpu() if self.rows is None else self.rows
+            self.sets += 1
+
+    def always(self, table, k):
+        """How many elements lie beyond their bound in every set, more than chance explains: places that are computed from the
+        shape alone, as those of a resize, are the same in each."""
+        if self.sets < 2 or self.by_element():
+            return 0
+        count, share = int((self.least > self.limits(table, k)[self.rows]).sum()), self.share(table, k)
+        return max(0, count - int(2 * share ** self.sets * self.rows.numel()))
 
     def keep_each(self, errors):
         if self.each is not None and errors.numel() == self.each.numel():
@@ -174,6 +181,8 @@ class FloatMeasure:
 
     def precision(self):
         """`reduced` where the reference's own error is far larger than what rounded inputs and results explain."""
+        if self.copies:
+            return "full"
         step = self.computed_ulp()
         (own, sizes), (moved, _) = self.own.quantiles(steps=step), self.moved.quantiles()
         poor = own > OWN * torch.maximum(moved, 0.51 * step)
@@ -214,7 +223,10 @@ class FloatMeasure:
         return max(self.roundings(), self.rounding()) if self.by_element() else 0.0
 
     def table(self):
-        """Q for each octave, and at least what a long sum of terms of one sign is off by; or Q for each element."""
+        """Q for each octave, and at least what a long sum of terms of one sign is off by; or Q for each element. What is copied is
+        off by the one rounding by which it was moved, or is another element."""
+        if self.copies:
+            return 2 * self.rounding() * self.octaves.scaled(0)
         own = self.own_bounds()
         if own is not None:
             return torch.cat([own, torch.zeros(OCTAVES - own.numel(), dtype=torch.float64)])
@@ -332,65 +344,33 @@ class FloatMeasure:
         share = granted(self.every.beyond(bounds))
         return share if self.wide is None else max(share, min(self.wide.beyond(WIDE * bounds), MOST_SHARE))
 
+    def seen_across(self, table, k):
+        """Share of the measured elements that lie beyond the bound."""
+        return self.every.beyond(self.limits(table, k))
+
     def rare_share(self, table, k):
         """The share that jumps of a function make where none of the measured elements met one: so rare are they."""
         if self.by_element() or self.far is None or not self.elements:
             return 0.0
         return min(self.far.beyond(FAR * self.limits(table, k)) / FAR, UNSEEN / self.elements)
 
+    def may_jump(self):
+        """Whether any run showed elements that were taken across a jump."""
+        if self.by_element() or self.far is None:
+            return False
+        table = self.table()
+        return self.share(table, WIDE) > 0 or self.far.beyond(FAR * self.limits(table, WIDE)) > 0
+
+    def across(self, exact, other, roundings):
+        """Which elements a run on inputs moved by so many roundings took across a jump."""
+        limits = roundings * self.limits(self.table(), WIDE).to(exact.device)[self.octaves.rows(exact.double())]
+        return (other.double() - exact.double()).abs() > limits
+
     def jumps(self, table, k):
         """Pairs (distance, count) of what was seen beyond the bounds."""
         bounds = self.limits(table, k)
         seen = ((self.every, 1), (self.wide, WIDE)) if self.share(table, k) > 0 else ((self.far, FAR),)
         return [pair for histogram, times in seen if histogram is not None for pair in histogram.errors_beyond(times * bounds)]
-
-
-class ExactMeasure:
-    """Elements of an integer or boolean output that the reference itself leaves undecided."""
-
-    def __init__(self, elements):
-        self.elements, self.differ, self.differ_wide, self.differ_far, self.distances = 0, 0, 0, 0.0, {}
-        self.counted = Counted(elements)
-
-    def add(self, expected, exact, moved, wide=None):
-        self.elements += expected.numel()
-        self.counted.add(exact, moved)
-        runs = ([] if exact is None else [exact]) + list(moved)
-        undecided = torch.zeros(expected.shape, dtype=torch.bool, device=expected.device)
-        for other in runs:
-            undecided |= self.differing(other, expected)
-        self.differ += int(undecided.sum())
-        if wide is not None:
-            self.differ_wide += int(self.differing(wide, expected).sum())
-
-    def add_far(self, expected, exact, far):
-        self.counted.add_far(exact, far)
-        self.differ_far = float((far.to(expected.dtype) != expected).double().mean()) if expected.numel() else 0.0
-
-    def rare_share(self):
-        return min(self.differ_far / FAR, UNSEEN / self.elements) if self.elements else 0.0
-
-    def differing(self, other, expected):
-        """Where another run decides otherwise; the distances are kept."""
-        differ = other.to(expected.dtype) != expected
-        if not expected.is_complex():
-            sizes, counts = (other[differ].double() - expected[differ].double()).abs().unique(return_counts=True)
-            for size, count in zip(sizes.tolist(), counts.tolist()):
-                self.distances[size] = self.distances.get(size, 0) + count
-        return differ
-
-    def jumps(self):
-        return sorted(self.distances.items())
-
-    def undecided(self):
-        return self.differ / self.elements if self.elements else 0.0
-
-    def share(self):
-        if not self.elements:
-            return 0.0
-        wide, near = self.differ_wide / self.elements, granted(self.undecided())
-        # Where many roundings change more than any share grants, as in a sort, they say nothing of single ties.
-        return near if wide > SCARCE else max(near, min(wide, MOST_SHARE))
 
 
 def measure_of(expected, terms=1, narrow=False):
