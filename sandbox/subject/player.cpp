@@ -13,7 +13,7 @@
 namespace khost::sandbox {
 namespace {
 
-constexpr int kUsedBefore = 0xff;                             // a NaN as a float, -1 as an integer
+constexpr int kUsedBefore = 0xff;                           // a NaN as a float, -1 as an integer
 constexpr std::size_t kMostFilled = std::size_t{64} << 20;  // of a workspace, since what it fills is memory in use
 
 // khost::workspace and khost::threads of khost.h, as the callee sees them.

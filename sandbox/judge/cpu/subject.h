@@ -47,8 +47,8 @@ class Subject {
   // The sets that were written, in order, the one that stands there last.
   const std::vector<const Set*>& met() const { return met_; }
   const std::byte* outputs() const { return outputs_.data(); }
-  // The first storage of the outputs behind whose end something was written since the last write(): storages are aligned,
-  // and what lies between two of them belongs to nobody.
+  // The first storage of the outputs behind whose end something was written since the last write(). Storages are
+  // aligned, and what lies between two of them belongs to nobody.
   std::optional<std::size_t> written_beyond() const;
 
  private:

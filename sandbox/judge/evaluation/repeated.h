@@ -22,11 +22,11 @@ using Excused = std::vector<std::vector<std::int64_t>>;
 
 class Repeated {
  public:
-  static constexpr std::size_t kFewestSets = 4;   // of which an element that lies beyond in all says something
-  static constexpr std::int64_t kEnd = 16;        // elements at an end of an output, ...
-  static constexpr std::int64_t kLong = 1 << 9;   // ... of one with so many
-  static constexpr double kMargin = 1.25;         // times as many elements as were seen to lie beyond in every set
-  static constexpr double kChance = 1e-9;         // with which some lie beyond there in as many sets
+  static constexpr std::size_t kFewestSets = 4;  // of which an element that lies beyond in all says something
+  static constexpr std::int64_t kEnd = 16;       // elements at an end of an output, ...
+  static constexpr std::int64_t kLong = 1 << 9;  // ... of one with so many
+  static constexpr double kMargin = 1.25;        // times as many elements as were seen to lie beyond in every set
+  static constexpr double kChance = 1e-9;        // with which some lie beyond there in as many sets
 
   struct Found {
     std::size_t output = 0;

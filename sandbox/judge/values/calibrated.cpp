@@ -136,7 +136,8 @@ Json summary(const Json& entries, const sandbox::Manifest& outputs) {
   Json result = Json::array();
   for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
     Json one = {{"output", outputs.tensors[i].path}};
-    for (const char* key : {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share", "jumps", "always"}) {
+    for (const char* key :
+         {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share", "jumps", "always"}) {
       if (entries[i].contains(key)) {
         one[key] = entries[i][key];
       }

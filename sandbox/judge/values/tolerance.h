@@ -49,11 +49,11 @@ struct Tolerance {
   double share = 0;                                      // of an output's elements that may lie beyond ...
   double cap = std::numeric_limits<double>::infinity();  // ... by at most this difference
   std::int64_t always = 0;  // of them lie beyond in every set, since the reference does not decide them
-  // How many jumps of the reference, each with all the elements that it takes along, a set has on average; infinite where
-  // that is not known.
+  // How many jumps of the reference a set has on average, each with all the elements that it takes along; infinite
+  // where that is not known.
   double jumps = std::numeric_limits<double>::infinity();
-  double typical_share = 1;                              // of them that may lie beyond `typical`; 1: all
-  double bounds[kOctaves] = {};                          // float64 outputs have bounds below what float32 holds
+  double typical_share = 1;      // of them that may lie beyond `typical`; 1: all
+  double bounds[kOctaves] = {};  // float64 outputs have bounds below what float32 holds
   double typical[kOctaves] = {};
 
   static Tolerance flat(double atol, double rtol) {

@@ -64,20 +64,25 @@ class Range:
         return part if end_is_zero or not guarded else 1.0
 
 
-def blank_slice(tensor, generator):
-    """One slice of a tensor along its first axis becomes zero, which what guards a division must bear; not the last one."""
+def blank_slice(tensor, generator, small):
+    """One slice of a tensor along its first axis becomes zero, which what guards a division must bear; neither the last one
+    nor the `small` one."""
+    others = tensor.shape[0] - 2
     if tensor.dim() > 1 and tensor.shape[0] >= 2 * ROWS:
-        tensor[int(torch.randint(tensor.shape[0] - 1, (1,), generator=generator))] = 0
+        tensor[(small + 1 + int(torch.randint(others, (1,), generator=generator))) % (others + 1)] = 0
 
 
 def shrink_slices(tensor, generator):
     """One slice of a tensor along each of its first two axes becomes small, with the outliers in it; the last ones, where
-    outliers always are, do not."""
+    outliers always are, do not. Returns the place of that along the first axis, 0 where there is none."""
+    small = 0
     for axis in range(min(2, tensor.dim()) if tensor.dim() > 1 else 0):
         size = tensor.shape[axis]
         if size >= ROWS:
-            tensor.select(axis, int(torch.randint(size - 1, (1,), generator=generator))).mul_(
-                SMALL.get(tensor.dtype, SMALLEST_PART))
+            place = int(torch.randint(size - 1, (1,), generator=generator))
+            tensor.select(axis, place).mul_(SMALL.get(tensor.dtype, SMALLEST_PART))
+            small = place if axis == 0 else small
+    return small
 
 
 def drawn_lines(tensor, axis, generator):

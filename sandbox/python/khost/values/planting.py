@@ -24,8 +24,9 @@ LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larg
 MOST_REACH = 256  # ... by so many times at most
 LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
 # What may be planted: outliers; another arrangement in tensors of one sign; numbers in tensors of zeros; these in what a set
-# has of the model's state too; beside outliers a slice of zeros, or outliers whose exp is infinite; in place of outliers another arrangement in tensors of both signs, whose range may be a
-# domain; and boldly outliers in tensors of one sign, for tasks that other sets say nothing about.
+# has of the model's state too; beside outliers a slice of zeros, or outliers whose exp is infinite; in place of outliers
+# another arrangement in tensors of both signs, whose range may be a domain; and boldly outliers in tensors of one sign, for
+# tasks that other sets say nothing about.
 KINDS = ("outliers", "arranged", "zeros", "state", "extremes", "within", "bold")
 USUAL, BOLD = KINDS[:5], ("outliers", "bold")
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
@@ -148,9 +149,9 @@ def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIER
     old = flat[where]
     flat[where] = torch.where((old == 0) | ~torch.isfinite(old), old, planted)
     if reach.guarded:
-        shrink_slices(tensor, generator)
-    if extremes and reach.guarded:
-        blank_slice(tensor, generator)
+        small = shrink_slices(tensor, generator)
+        if extremes:
+            blank_slice(tensor, generator, small)
     return extremes and (reach.shifted or reach.guarded)
 
 
