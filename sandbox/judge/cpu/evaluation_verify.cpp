@@ -64,8 +64,7 @@ bool CpuEvaluation::check(Subject& subject, const Window& window, std::size_t se
   if (found.empty()) {
     // Where all sets are the same, so are the elements that the reference does not decide.
     const std::optional<Repeated::Found> repeated =
-        session_->calibration()->constant ? std::nullopt
-                                          : repeated_.add(set, excused, tolerances_.of(set_at(set)));
+        session_->calibration()->constant ? std::nullopt : repeated_.add(set, excused, tolerances_.of(set_at(set)));
     if (repeated) {
       verdict_.fail(Outcome::wrong, stage, Reason::mismatch, repeated->text());
     }
