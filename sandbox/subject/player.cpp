@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -13,8 +14,18 @@
 namespace khost::sandbox {
 namespace {
 
-constexpr int kUsedBefore = 0xff;                           // a NaN as a float, -1 as an integer
 constexpr std::size_t kMostFilled = std::size_t{64} << 20;  // of a workspace, since what it fills is memory in use
+
+// NaN with random payloads and signs, which are other ones in each process: no kernel may count on any number.
+void fill(std::byte* data, std::size_t bytes) {
+  constexpr std::uint64_t kNan = 0x7fc000007fc00000ull;
+  auto state = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    const std::uint64_t word = (state ^ (state >> 29)) | kNan;
+    std::memcpy(data + at, &word, 8);
+  }
+}
 
 // khost::workspace and khost::threads of khost.h, as the callee sees them.
 struct WorkspaceArgument {
@@ -118,7 +129,7 @@ struct Player::State {
           return Failure{"workspace of " + std::to_string(bytes) + " bytes: " + std::strerror(errno), "limit"};
         }
         // New pages are zero, as no scratch memory is that was used before.
-        std::memset(data, kUsedBefore, std::min(bytes, kMostFilled));
+        fill(static_cast<std::byte*>(data), std::min(bytes, kMostFilled));
       }
       workspace.push_back({data, bytes});
     }

@@ -32,9 +32,11 @@ struct Gap {
   std::size_t storage = 0, begin = 0, end = 0;
 };
 
-// What lies between the end of each storage and what comes behind it.
+constexpr std::size_t kPage = 4096;
+
+// What lies between the end of each storage and what comes behind it: another one, or the end of the last page.
 std::vector<Gap> gaps_of(const sandbox::Manifest& outputs) {
-  std::vector<std::size_t> begins = {outputs.region_bytes};
+  std::vector<std::size_t> begins = {(outputs.region_bytes + kPage - 1) / kPage * kPage};
   for (const sandbox::Storage& storage : outputs.storages) {
     begins.push_back(storage.offset);
   }
@@ -137,6 +139,9 @@ void Subject::write(const Session& session, const Set& set) {
   met_.push_back(&set);
   // In the order of a baseline, which touches its outputs first: what was written last is nearest to the cores.
   poison(plan_.outputs, outputs_.data(), outputs_.bytes(), secret_number());
+  if (const std::size_t rest = outputs_.bytes() % kPage; rest > 0) {  // poison ends with the region
+    memset(outputs_.data() + outputs_.bytes(), static_cast<int>(secret_number() & 0xff), kPage - rest);
+  }
   behind_.clear();
   for (const Gap& gap : gaps_of(plan_.outputs)) {
     behind_.insert(behind_.end(), outputs_.data() + gap.begin, outputs_.data() + gap.end);

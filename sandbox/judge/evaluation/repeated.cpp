@@ -61,7 +61,7 @@ std::optional<Repeated::Found> Repeated::add(std::size_t set, const Excused& exc
     if (!found && sets_.size() >= kFewestSets && always_[i].size() > wrong_samples(by_chance_[i] + undecided)) {
       found = Found{i, always_[i].size(), sets_.size()};
     }
-    if (const auto at_end = at_ends(i, excused[i]); !found && at_end && tolerances[i].always == 0) {
+    if (const auto at_end = at_ends(i, excused[i]); !found && at_end && !tolerances[i].at_ends) {
       found = at_end;
     }
     if (const auto often = too_often(i, !excused[i].empty(), tolerances[i].jumps); !found && often) {

@@ -57,6 +57,11 @@ Status read_tables(const Json& entry, Tolerance& tolerance) {
   return tolerance.typical_share < 1 ? read_table(entry.value("typical", Json()), tolerance.typical) : ok();
 }
 
+bool flag_in(const Json& answer, const char* key) {
+  const auto found = answer.find(key);
+  return found != answer.end() && found->is_boolean() && found->get<bool>();
+}
+
 // What is known of the elements that a share excuses; both fields may be missing.
 Status read_undecided(const Json& entry, Tolerance& tolerance) {
   if (const auto always = entry.find("always"); always != entry.end() && !always->is_null()) {
@@ -65,6 +70,7 @@ Status read_undecided(const Json& entry, Tolerance& tolerance) {
     }
     tolerance.always = always->get<std::int64_t>();
   }
+  tolerance.at_ends = flag_in(entry, "at_ends");
   if (const auto jumps = entry.find("jumps"); jumps != entry.end() && !jumps->is_null()) {
     tolerance.jumps = number_in(entry, "jumps");
     if (tolerance.jumps < 0) {
@@ -124,11 +130,6 @@ Result<std::vector<Tolerance>> read_kind(const Json& entries, std::size_t output
 std::string text_in(const Json& answer, const char* key) {
   const auto found = answer.find(key);
   return found != answer.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool flag_in(const Json& answer, const char* key) {
-  const auto found = answer.find(key);
-  return found != answer.end() && found->is_boolean() && found->get<bool>();
 }
 
 // Without the tables, which nobody reads in a verdict.

@@ -48,7 +48,8 @@ struct Tolerance {
   double atol = 0, rtol = 0;
   double share = 0;                                      // of an output's elements that may lie beyond ...
   double cap = std::numeric_limits<double>::infinity();  // ... by at most this difference
-  std::int64_t always = 0;  // of them lie beyond in every set, since the reference does not decide them
+  std::int64_t always = 0;  // of them lie beyond in every set, since the reference does not decide them; ...
+  bool at_ends = false;     // ... some of these at an end of the output
   // How many jumps of the reference a set has on average, each with all the elements that it takes along; infinite
   // where that is not known.
   double jumps = std::numeric_limits<double>::infinity();

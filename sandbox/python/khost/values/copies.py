@@ -8,7 +8,9 @@ from khost.task.task_file import state_of
 
 LOOKED_AT = 1 << 14    # elements of an output, spread over it
 MOST_READ = 1 << 22    # elements of inputs and state that are searched
-DIFFERENT = 64         # numbers other than 0, of which fewer say nothing: a mask has two
+FIRST = 64             # of these, before more is looked at
+DIFFERENT = 4          # numbers other than 0, of which fewer say nothing: a mask has two
+DISTINCT = 0.5         # of what is read; where numbers come again and again (half types, levels), what was computed meets them
 
 
 def copies(output, sample):
@@ -25,4 +27,6 @@ def copies(output, sample):
     if numbers.numel() < DIFFERENT:
         return False
     read = torch.cat([t.detach().reshape(-1) for t in sources])
-    return bool(torch.isin(numbers[:DIFFERENT], read).all()) and bool(torch.isin(numbers, read).all())
+    few = numbers[:FIRST]
+    return bool(torch.isin(few, read).all()) and read.unique().numel() >= DISTINCT * read.numel() and \
+        bool(torch.isin(numbers, read).all())

@@ -12,6 +12,7 @@ MORE, MOST = 1.25, 0.2  # ... of a share that is counted well, so much of it and
 MORE_ROOM = 0.005
 SCARCE = 0.005      # more than this share of integers changed by many roundings says nothing of single ties
 FAR = 4096           # roundings by which they are moved to see whether it jumps at all, ...
+END = 16             # first or last elements of an output (repeated.h)
 UNSEEN = 3           # ... where no measured element did: this many of all that were measured may be expected to, at most
 
 
@@ -45,9 +46,13 @@ class ExactMeasure:
         self.differ_far = float((far.to(expected.dtype) != expected).double().mean()) if expected.numel() else 0.0
 
     def always(self):
-        """How many elements are undecided in every set, more than chance explains."""
-        by_chance = 2 * self.undecided() ** self.sets * self.ever.numel() if self.sets else 0
-        return max(0, int(self.ever.sum()) - int(by_chance)) if self.sets > 1 else 0
+        """How many elements are undecided in every set, more than chance explains, and whether some of these are among the
+        first or last."""
+        if self.sets < 2:
+            return 0, False
+        count = max(0, int(self.ever.sum()) - int(2 * self.undecided() ** self.sets * self.ever.numel()))
+        flat = self.ever.reshape(-1)
+        return count, count > 0 and bool(flat[:END].any() or flat[-END:].any())
 
     def may_jump(self):
         return self.differ > 0 or self.differ_wide > 0 or self.differ_far > 0

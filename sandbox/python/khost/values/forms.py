@@ -43,6 +43,10 @@ class TextbookForms:
         x = wide(args[0])
         return (x * (0.5 * torch.tanh(0.5 * x) + 0.5)).to(args[0].dtype)
 
+    def op_glu(self, func, args, kwargs):
+        x, gate = args[0].chunk(2, args[1] if len(args) > 1 else -1)
+        return (wide(x) * (0.5 * torch.tanh(0.5 * wide(gate)) + 0.5)).to(x.dtype)
+
     def op_softplus(self, func, args, kwargs):
         x, beta, threshold = with_defaults(args, (1.0, 20.0))
         scaled = wide(x) * beta

@@ -9,19 +9,22 @@ import time
 
 MOVES = ((1, 3), (8, 3), (64, 3), (512, 2), (4096, 2))  # roundings by which inputs are moved, and in how many runs
 ENOUGH = 6       # groups that say how large one is and how often it comes
-FILLED = 0.25    # of a line's elements, from which those of one line are one group
+ENOUGH_SINGLES = 24  # elements that say that they come one by one
+FILLED = 1 / 16  # of a line's elements, and at least FEWEST of them, from which they are one group
 MOST = 0.25      # of an output; where jumps move more, they are not told apart, nor may an answer be off there
-FEWEST = 4       # elements of a group; what comes by fewer is counted by element
+FEWEST = 4
 MARGIN = 4       # times as often as inputs that were moved by one rounding does an honest kernel meet a jump
 CHANCE = 1e-5    # with which a set has more groups than are granted
+MANY, DEVIATIONS = 100.0, 5.0
 LOOKING_S = 3.0
 
 
 class Groups:
-    """What was seen of one output. `size`: elements of the largest group, 1 where they come one by one."""
+    """What was seen of one output. `size`: elements of the largest group, 1 where they come one by one; `met` and `singles`: how
+    many groups and single elements there were in runs of so many `roundings` in all."""
 
     def __init__(self):
-        self.size, self.met, self.roundings, self.over = 1, 0.0, 0, False
+        self.size, self.met, self.singles, self.roundings, self.over = 1, 0, 0, 0, False
 
     def add(self, moved, roundings):
         """`moved`: which elements of the output were taken across a jump in a run, of its shape."""
@@ -29,48 +32,47 @@ class Groups:
         if count > MOST * moved.numel():
             self.over = True
             return
-        self.roundings += roundings
-        if count:
-            size = size_of(moved)
-            self.met += count / size
-            self.size = max(self.size, math.ceil(size))
+        groups, elements = groups_in(moved) if count else (0, 0)
+        self.roundings, self.met, self.singles = self.roundings + roundings, self.met + groups, self.singles + count - elements
+        if groups:
+            self.size = max(self.size, math.ceil(elements / groups))
 
     def known(self):
-        return self.over or self.met >= ENOUGH
+        return self.over or self.met >= ENOUGH or self.met == 0 and self.singles >= ENOUGH_SINGLES
 
     def are(self):
-        return self.size >= FEWEST and self.met > 0
+        return self.met > 0
 
     def expected(self):
-        """In a set, of an honest kernel, at most."""
-        return MARGIN * (self.met + 1) / self.roundings if self.roundings else 0.0
+        """Jumps in a set, of an honest kernel, at most."""
+        return MARGIN * (self.met + self.singles + 1) / self.roundings if self.roundings else 0.0
 
     def share(self, elements):
         """Of an output's elements in one set, by as many groups as chance may bring; 0 where that is no small part."""
-        share = most_by_chance(self.expected()) * self.size / elements
-        return share if self.are() and share <= MOST else 0.0
+        if not self.are():
+            return 0.0
+        share = most_by_chance(MARGIN * self.met / self.roundings) * self.size / elements
+        return share if share <= MOST else 0.0
 
 
-def size_of(moved):
-    """Elements of a group: of the axes whose lines, or planes, are either touched nowhere or filled well, those of the
-    largest ones."""
-    count, best = int(moved.sum()), 1.0
-    for length in range(1, moved.dim() + 1):
+def groups_in(moved):
+    """(groups, elements in them): lines or planes along some of the axes of which a good part was moved, along those axes by
+    which most of the moved elements fill most of such lines."""
+    best, found = 0.0, (0, 0)
+    for length in range(1, moved.dim()):
         for axes in itertools.combinations(range(moved.dim()), length):
-            lines = int(touched(moved, axes).sum())
-            if count >= FILLED * lines * math.prod(moved.shape[axis] for axis in axes):
-                best = max(best, count / lines)
-    return best
-
-
-def touched(moved, axes):
-    for axis in sorted(axes, reverse=True):
-        moved = moved.any(axis)
-    return moved
+            in_line, size = moved.sum(axes), math.prod(moved.shape[axis] for axis in axes)
+            whole = in_line >= max(FEWEST, FILLED * size)
+            groups, elements = int(whole.sum()), int(in_line[whole].sum())
+            if groups and elements * elements / (groups * size) >= best:
+                best, found = elements * elements / (groups * size), (groups, elements)
+    return found
 
 
 def most_by_chance(expected):
     """The number of groups that so many expected ones exceed with CHANCE at most (Poisson)."""
+    if expected > MANY:  # nearly normal, and exp would be lost
+        return math.ceil(expected + DEVIATIONS * math.sqrt(expected))
     most, term, below = 0, math.exp(-expected), math.exp(-expected)
     while 1 - below > CHANCE:
         most += 1

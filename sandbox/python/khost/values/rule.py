@@ -127,10 +127,10 @@ class Rule:
             max(groups.expected(), MARGIN * share * self.elements / groups.size)
 
     def always(self):
-        """How many elements the reference leaves undecided in every set; `elsewhere` says it of sets of another kind, of which
-        more were measured."""
+        """How many elements the reference leaves undecided in every set, and whether at the ends; `elsewhere` says it of sets
+        of another kind, of which more were measured."""
         own = self.measure.always() if self.exact else self.measure.always(self.q, self.k)
-        return max(own, self.elsewhere.always() if self.elsewhere else 0)
+        return max(own, self.elsewhere.always() if self.elsewhere else (0, False))
 
     def place(self):
         return self.steps.index(self.k)
@@ -138,9 +138,10 @@ class Rule:
     def entry(self):
         """The judge's JSON (sandbox/judge/values/tolerance.h)."""
         share, cap = self.shares[self.place()], self.caps[self.place()]
+        always, at_ends = self.always() if share > 0 else (0, False)
         common = {"share": share, "cap": cap if share > 0 else None, "k": self.k, "precision": self.precision,
                   "jumps": self.jumps() if share > 0 else None,
-                  "always": self.always() if share > 0 else 0}
+                  "always": always, "at_ends": at_ends}
         if self.exact:
             return {"rule": "exact", **common}
         octaves, copies = self.measure.octaves, self.measure.copies

@@ -44,9 +44,12 @@ class Sums(TextbookForms, TorchDispatchMode):
         kwargs = kwargs or {}
         name = func.__name__.split(".")[0]
         way = getattr(self, "op_" + name.strip("_"), None)
+        in_place = name.endswith("_") and name.strip("_") in self.named()
         if way is not None and isinstance(args[0], torch.Tensor) and args[0].is_floating_point() and \
-                kwargs.get("dtype") is None and not func._schema.is_mutable:
+                kwargs.get("dtype") is None and (in_place or not func._schema.is_mutable):
             result = way(func, args, kwargs)
+            if in_place:
+                result = args[0].copy_(result)
             if result is not NotImplemented:
                 self.used.add(name)
                 return result

@@ -12,7 +12,7 @@ import math
 import torch
 
 from khost.values.counts import Counted
-from khost.values.exact import FAR, MOST_SHARE, UNSEEN, ExactMeasure, granted
+from khost.values.exact import END, FAR, MOST_SHARE, UNSEEN, ExactMeasure, granted
 from khost.values.groups import groupings, largest_of
 from khost.values.histogram import OCTAVES, Histogram, Octaves, places, spread
 from khost.values.jumps import Groups
@@ -32,9 +32,11 @@ RARE_SEQUENTIAL = 1 / 32  # of the largest error of a plain kernel, and of three
 ABOVE = 3             # ... since a tail may have one element in a million there, beside many that lie near zero
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
+ACROSS = 16          # times the error of so many roundings, what lies farther off was taken across a jump
 UNTYPICAL = 0.6      # of the elements that are not zero may be beyond the second table: half are beyond their median
 APART = 64           # elements have bounds of their own where their errors differ by more than so many times, ...
 STEEP, FLAT = 6, 0.25  # full octaves over which the relative error is seen to grow with the value, and by more than this
+STEADILY = 1 << 20    # elements of an output that are looked at in every set
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
 ULPS = {torch.float32: 2.0, torch.float64: 2.0, torch.float16: 1.0, torch.bfloat16: 1.0}
 
@@ -111,7 +113,7 @@ class FloatMeasure:
         if self.each is not None:
             self.keep_each(torch.where(sound, every, 0.0))
             self.sizes.append(ours.abs().cpu())
-        self.keep_least(octave, torch.where(sound, every, 0.0), expected.numel())
+        self.keep_least(expected, double if exact is None else exact, moved)
         if not bool(sound.all()):
             octave, own, conditioned, ours, every = (x[sound] for x in (octave, own, conditioned, ours, every))
             far = None if far is None else far[sound]
@@ -135,19 +137,24 @@ class FloatMeasure:
         self.far = self.histogram()
         self.far.add(self.octaves.rows(ours[held]), (other - double)[held].abs())
 
-    def keep_least(self, rows, errors, elements):
-        if errors.numel() == elements:  # else a sample of them was looked at, another one in each set
-            self.least = errors.cpu() if self.rows is None else torch.minimum(self.least, errors.cpu())
-            self.rows = rows.cpu() if self.rows is None else self.rows
-            self.sets += 1
+    def keep_least(self, expected, exact, moved):
+        """The least distance in any set of the same elements, of a large output every so manieth."""
+        step = max(1, expected.numel() // STEADILY)
+        ours, double, *others = (x.reshape(-1)[::step].double() for x in (expected, exact, *moved))
+        errors = torch.stack([(x - double).abs() for x in (ours, *others)]).amax(0)
+        errors = torch.where(torch.isfinite(errors), errors, 0.0).cpu()
+        self.least = errors if self.rows is None else torch.minimum(self.least, errors)
+        self.rows = self.octaves.rows(ours).cpu() if self.rows is None else self.rows
+        self.sets, self.every_nth = self.sets + 1, step
 
     def always(self, table, k):
-        """How many elements lie beyond their bound in every set, more than chance explains: places that are computed from the
-        shape alone, as those of a resize, are the same in each."""
+        """How many elements lie beyond their bound in every set, more than chance explains, and whether some of these are
+        among the first or last: places that are computed from the shape alone, as those of a resize, are the same in each."""
         if self.sets < 2 or self.by_element():
-            return 0
-        count, share = int((self.least > self.limits(table, k)[self.rows]).sum()), self.share(table, k)
-        return max(0, count - int(2 * share ** self.sets * self.rows.numel()))
+            return 0, False
+        beyond, share = self.least > self.limits(table, k)[self.rows], self.share(table, k)
+        count = max(0, int(beyond.sum()) - int(2 * share ** self.sets * self.rows.numel())) * self.every_nth
+        return count, count > 0 and bool(beyond[:END].any() or beyond[-END:].any())
 
     def keep_each(self, errors):
         if self.each is not None and errors.numel() == self.each.numel():
@@ -359,11 +366,14 @@ class FloatMeasure:
         if self.by_element() or self.far is None:
             return False
         table = self.table()
-        return self.share(table, WIDE) > 0 or self.far.beyond(FAR * self.limits(table, WIDE)) > 0
+        return self.every.beyond(self.limits(table, WIDE)) > 0 or any(
+            seen is not None and seen.beyond(self.limits(table, ACROSS * roundings)) > 0
+            for seen, roundings in ((self.wide, WIDE), (self.far, FAR)))
 
     def across(self, exact, other, roundings):
         """Which elements a run on inputs moved by so many roundings took across a jump."""
-        limits = roundings * self.limits(self.table(), WIDE).to(exact.device)[self.octaves.rows(exact.double())]
+        table = self.limits(self.table(), max(WIDE, ACROSS * roundings)).to(exact.device)
+        limits = table[self.octaves.rows(exact.double())]
         return (other.double() - exact.double()).abs() > limits
 
     def jumps(self, table, k):
