@@ -125,12 +125,14 @@ def check_rewards(service, worker, servers):
             break
         output, rewards = play(worker, servers, wanted)
         assert output.non_tensor_batch["khost_void"].sum() == 0, output.non_tensor_batch["khost_void_reason"]
-        for index, (reward, got) in enumerate(zip(wanted, rewards)):
+        for index, (row, got) in enumerate(zip(wanted, rewards)):
             hashes.add(check_row(service, output, index))
-            # Where a time stayed unresolved a faster kernel is paid as a correct one.
-            assert got == reward or (reward > 1 and got == 1), (reward, got)
-            if got == reward:
-                seen[reward] = int(output.non_tensor_batch["__num_turns__"][index])
+            # Rows of one task are played side by side, and whichever begins first gets the first answers. Where a time stayed
+            # unresolved a faster kernel is paid as a correct one.
+            here = [reward for reward in wanted if answers.KERNELS[reward][0] == answers.KERNELS[row][0]]
+            assert got in here or (max(here) > 1 and got == 1), (here, got)
+            if got in here:
+                seen[int(got)] = int(output.non_tensor_batch["__num_turns__"][index])
         print(f"verl: rewards {rewards} where {wanted} were wanted", flush=True)
     assert sorted(seen) == [-1, 1, 2, 3], f"rewards that were seen: {sorted(seen)}"
     assert seen[-1] == 7, seen  # three answers
