@@ -45,7 +45,7 @@ class ExactMeasure:
         self.counted.add_far(exact, far)
         self.differ_far = float((far.to(expected.dtype) != expected).double().mean()) if expected.numel() else 0.0
 
-    def always(self):
+    def always(self, _table, _k):
         """How many elements are undecided in every set, more than chance explains, and whether some of these are among the
         first or last."""
         if self.sets < 2:

@@ -129,7 +129,7 @@ class Rule:
     def always(self):
         """How many elements the reference leaves undecided in every set, and whether at the ends; `elsewhere` says it of sets
         of another kind, of which more were measured."""
-        own = self.measure.always() if self.exact else self.measure.always(self.q, self.k)
+        own = self.measure.always(self.q, self.k)
         return max(own, self.elsewhere.always() if self.elsewhere else (0, False))
 
     def place(self):

@@ -48,11 +48,9 @@ class Sums(TextbookForms, TorchDispatchMode):
         if way is not None and isinstance(args[0], torch.Tensor) and args[0].is_floating_point() and \
                 kwargs.get("dtype") is None and (in_place or not func._schema.is_mutable):
             result = way(func, args, kwargs)
-            if in_place:
-                result = args[0].copy_(result)
             if result is not NotImplemented:
                 self.used.add(name)
-                return result
+                return args[0].copy_(result) if in_place else result
         return func(*args, **kwargs)
 
     def sum_over(self, x, dims, keep=False):
@@ -85,9 +83,14 @@ class Sums(TextbookForms, TorchDispatchMode):
         one = self.sum_over(wide(x).square(), dims, True) / count - mean * mean
         return mean, torch.where(mean * mean <= ONE_PASS * two, one, two), count
 
-    def op_var(self, func, args, kwargs):
+    @staticmethod
+    def dims_of_moments(args, kwargs):
+        """Of var and its kin, whose second argument may be `unbiased` instead."""
         dims = args[1] if len(args) > 1 and not isinstance(args[1], bool) else kwargs.get("dim")
-        dims = [dims] if isinstance(dims, int) else list(dims) if dims else list(range(args[0].dim()))
+        return [dims] if isinstance(dims, int) else list(dims) if dims else list(range(args[0].dim()))
+
+    def op_var(self, func, args, kwargs):
+        dims = self.dims_of_moments(args, kwargs)
         correction = kwargs.get("correction", 1)
         _, variance, count = self.moments(args[0], [d % args[0].dim() for d in dims])
         result = variance * (count / (count - (1 if correction is None else correction)))
@@ -100,8 +103,7 @@ class Sums(TextbookForms, TorchDispatchMode):
         return self.op_var(func, args, kwargs).sqrt()
 
     def op_var_mean(self, func, args, kwargs):
-        dims = args[1] if len(args) > 1 and not isinstance(args[1], bool) else kwargs.get("dim")
-        dims = [dims] if isinstance(dims, int) else list(dims) if dims else list(range(args[0].dim()))
+        dims = self.dims_of_moments(args, kwargs)
         mean = self.op_mean(func, (args[0], dims, kwargs.get("keepdim", False)), {})
         return self.op_var(func, args, kwargs), mean
 

@@ -33,10 +33,10 @@ ABOVE = 3             # ... since a tail may have one element in a million there
 MOST_LOST = 2.0 ** -14  # ... where that is no larger part of the element and of the mean
 WIDE = 64            # roundings by which inputs are moved to see how often a function jumps
 ACROSS = 16          # times the error of so many roundings, what lies farther off was taken across a jump
+STEADILY = 1 << 20    # elements of an output that are looked at in every set
 UNTYPICAL = 0.6      # of the elements that are not zero may be beyond the second table: half are beyond their median
 APART = 64           # elements have bounds of their own where their errors differ by more than so many times, ...
 STEEP, FLAT = 6, 0.25  # full octaves over which the relative error is seen to grow with the value, and by more than this
-STEADILY = 1 << 20    # elements of an output that are looked at in every set
 STEADY = 64          # ... and most of them are of one size, within so many times, in every set
 ULPS = {torch.float32: 2.0, torch.float64: 2.0, torch.float16: 1.0, torch.bfloat16: 1.0}
 
