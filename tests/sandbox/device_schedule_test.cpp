@@ -23,7 +23,7 @@ std::string lease_path() {
 }
 
 struct Evaluation {
-  explicit Evaluation(DeviceSchedule& schedule) : turn(schedule) { REQUIRE(turn.open()); }
+  explicit Evaluation(DeviceSchedule& schedule, bool times = true) : turn(schedule, times) { REQUIRE(turn.open()); }
   DeviceSchedule::Turn turn;
 };
 
@@ -116,6 +116,39 @@ TEST_CASE("schedule: a start in advance waits for evaluations that want to time,
   const auto again = Steady::now();
   CHECK(hurried.start());
   CHECK(Steady::now() - again < kLong);
+}
+
+TEST_CASE("schedule: an evaluation that is verified only holds no start in advance up") {
+  DeviceSchedule schedule(lease_path(), 1, 60);
+  Evaluation verified(schedule, false);
+  std::future<void> start, again;
+  {
+    const auto verifying = verified.turn.use(Use::verify);
+    start = begin([&] { CHECK(schedule.start()); });
+    CHECK(comes(start));
+  }
+  { const auto starting = verified.turn.start(Start::next); }
+  again = begin([&] { CHECK(schedule.start()); });
+  CHECK(comes(again));
+}
+
+TEST_CASE("schedule: while a process ends others verify and nothing is timed") {
+  DeviceSchedule schedule(lease_path(), 1, 0.01);
+  Evaluation ends(schedule, false), next(schedule, false), timed(schedule);
+  std::future<void> verified, measured;
+  {
+    DeviceSchedule::Held used = ends.turn.use(Use::verify);
+    verified = begin([&] {
+      { const auto verifying = next.turn.use(Use::verify); }
+      next.turn.leave();
+    });
+    CHECK(waits(verified));
+    ends.turn.leave_ending(used);
+    CHECK(comes(verified));
+    measured = begin([&] { const auto timing = timed.turn.use(Use::time); });
+    CHECK(waits(measured));
+  }
+  CHECK(comes(measured));
 }
 
 TEST_CASE("schedule: a lost card is opened again when no start is under way") {

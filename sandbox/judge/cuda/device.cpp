@@ -185,6 +185,11 @@ Device::~Device() {
   }
 }
 
+std::size_t Device::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
 Status Device::attach() const {
   if (Status status = sandbox::use_device(0); !status) {
     return status;

@@ -92,6 +92,7 @@ class Device {
   const std::string& name() const { return name_; }
   const std::string& architecture() const { return architecture_; }  // sm_90
   std::size_t bytes() const { return total_bytes_; }
+  std::size_t free_bytes() const;  // now; 0 when the driver does not tell
   const Access& access() const { return access_; }
   // Larger than the L2 cache, to push everything else out of it.
   const Memory& scrub() const { return scrub_; }

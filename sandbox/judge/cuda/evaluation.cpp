@@ -19,6 +19,7 @@ double since(Steady::time_point begin) {
 constexpr const char* kVerify = "verify";
 constexpr const char* kBrackets = "brackets";
 constexpr const char* kProfile = "profile";
+constexpr std::size_t kShareFree = 16;  // with less free GPU memory than this part of it, processes end one at a time
 
 }  // namespace
 
@@ -92,9 +93,9 @@ bool GpuEvaluation::run_step(const Step& step) {
   } else {
     using Schedule = DeviceSchedule;
     const bool on_device = step.needs != kStart;
-    const Schedule::Held used =
-        on_device ? turn_.use(step.needs == kDeviceAlone ? Schedule::Use::time : Schedule::Use::verify)
-                  : turn_.start(starts_slowly() ? Schedule::Start::patient : Schedule::Start::next);
+    Schedule::Held used = on_device
+                              ? turn_.use(step.needs == kDeviceAlone ? Schedule::Use::time : Schedule::Use::verify)
+                              : turn_.start(starts_slowly() ? Schedule::Start::patient : Schedule::Start::next);
     held = Steady::now();
     const Status opened = on_device ? gpu_.open() : device_->attach();
     if (!opened) {
@@ -109,7 +110,7 @@ bool GpuEvaluation::run_step(const Step& step) {
       (void)gpu_.pending_baselines_.take(this);  // the processes that were not used
     }
     if (!passed || over || (name == kVerify && (!known_ || !times_wanted()))) {
-      subject_.reset();  // no candidate lives while anything else is timed
+      end_subject(step, used);  // no candidate lives while anything else is timed
     }
     if (!passed || name == kBrackets) {
       give_up_ahead();  // later, the end of a process would disturb another evaluation's timing
@@ -121,6 +122,15 @@ bool GpuEvaluation::run_step(const Step& step) {
   verdict_.wall_s["wait"] += std::chrono::duration<double>(held - asked).count();
   verdict_.wall_s[step.name] += since(held);
   return passed;
+}
+
+// The driver takes 60 to 90 ms to end a process with a context (tests/manual/probes/README.md), several times what most
+// verifications take. So the next evaluation verifies meanwhile, unless it may need the memory that this process holds.
+void GpuEvaluation::end_subject(const Step& step, DeviceSchedule::Held& used) {
+  if (step.needs == kDevice && subject_ && device_ && device_->free_bytes() >= device_->bytes() / kShareFree) {
+    turn_.leave_ending(used);
+  }
+  subject_.reset();
 }
 
 bool GpuEvaluation::killed_its_zygote(Stage stage) {

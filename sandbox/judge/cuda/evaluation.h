@@ -34,7 +34,7 @@ bool passing(const Failure& why);
 class GpuEvaluation : public Evaluation {
  public:
   GpuEvaluation(Gpu& gpu, const Json& request, Purpose purpose)
-      : Evaluation(request, purpose), gpu_(gpu), turn_(gpu.schedule_) {}
+      : Evaluation(request, purpose), gpu_(gpu), turn_(gpu.schedule_, wants_times(request, purpose)) {}
   ~GpuEvaluation() override;
 
  private:
@@ -93,6 +93,7 @@ class GpuEvaluation : public Evaluation {
   Result<bool> right_without_own_work(Candidate& subject, std::size_t set);
   void tell_share();
   bool take_python();
+  void end_subject(const Step& step, DeviceSchedule::Held& used);
   Result<std::unique_ptr<Candidate>> start_candidate(const Profiling* profiling = nullptr);
   Status calibrate_python();
   bool check(Candidate& subject, const Window& window, std::size_t set, Stage stage);

@@ -93,7 +93,7 @@ Status Gpu::open() {
 }
 
 Result<GpuSeen> Gpu::view() {
-  DeviceSchedule::Turn turn(schedule_);
+  DeviceSchedule::Turn turn(schedule_, false);
   if (const Status ready = turn.open(); !ready) {
     return ready.failure();
   }

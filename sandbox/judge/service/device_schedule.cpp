@@ -27,7 +27,7 @@ Status DeviceSchedule::Turn::open() {
 }
 
 void DeviceSchedule::Turn::claim() {
-  if (!claims_) {
+  if (times_ && !claims_) {
     claims_ = true;
     const std::scoped_lock lock(schedule_.claims_mutex_);
     schedule_.claims_++;
@@ -41,6 +41,11 @@ void DeviceSchedule::Turn::drop_claim() {
     schedule_.claims_--;
     schedule_.unclaimed_.notify_all();
   }
+}
+
+void DeviceSchedule::Turn::leave_ending(Held& held) {
+  held.starting_ = std::shared_lock(schedule_.starts_);
+  leave();
 }
 
 void DeviceSchedule::Turn::leave() {

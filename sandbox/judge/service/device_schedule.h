@@ -9,8 +9,9 @@
 //
 // An evaluation has priority over starts in advance: the two must not use the card at the same time when it times, and
 // without a priority they would alternate, each timing waiting for a start that takes longer than itself. With it every
-// evaluation that is ready is timed first, and then all starts run in parallel. It says so by a claim, from the moment
-// it begins to wait for the card until it leaves.
+// evaluation that is ready is timed first, and then all starts run in parallel. An evaluation says so by a claim, from
+// the moment it begins to wait for the card until it leaves. One that is verified only claims nothing: starts go on
+// beside it, and were they held up, a load of such evaluations would wait for processes that nobody may start.
 //
 // Lock order, outermost first: loading slots, the device lock (of the evaluation that verifies or times), the lease (a
 // file), starts. The claims' own mutex is a leaf. Needs no GPU. Any thread; a Turn belongs to one.
@@ -56,6 +57,9 @@ class DeviceSchedule {
 
   // The card is used until this is destroyed.
   class [[nodiscard]] Held {
+   public:
+    Held(Held&&) = default;
+
    private:
     friend class DeviceSchedule;
     Held(std::optional<Lease> own, Lease::Guard leased, std::shared_lock<std::shared_mutex> starting)
@@ -69,20 +73,25 @@ class DeviceSchedule {
   // between its verification and its timing, unless it starts something or leaves.
   class Turn {
    public:
-    explicit Turn(DeviceSchedule& schedule)
-        : schedule_(schedule), device_lock_(schedule.device_lock_, std::defer_lock) {}
+    // `times`: whether the evaluation is to be timed, which gives it priority over starts in advance.
+    Turn(DeviceSchedule& schedule, bool times)
+        : schedule_(schedule), times_(times), device_lock_(schedule.device_lock_, std::defer_lock) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() { leave(); }
     Status open();  // before the others; fails with io when the lease's file cannot be opened
     Held use(Use use);
     Held start(Start start);
+    // Leaves the card to the next evaluation that verifies, while a process of this one ends: until `held` is destroyed
+    // that counts as a start in advance, so that nothing is timed meanwhile.
+    void leave_ending(Held& held);
     void leave();
 
    private:
     void claim();
     void drop_claim();
     DeviceSchedule& schedule_;
+    const bool times_;
     std::optional<Lease> lease_;
     std::unique_lock<std::mutex> device_lock_;
     bool claims_ = false;

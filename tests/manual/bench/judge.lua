@@ -1,7 +1,8 @@
 -- What the judge costs and how often it is wrong about equal programs: `khost tests/manual/bench/judge.lua`.
 --   --set mix=40      verdicts of an RL mix: 30 % do not build, 30 % are wrong, 40 % are timed; distinct sources
 --   --set timed=40    before them, verdicts of which all are timed (without it as many as of the mix)
---   --set tasks=32    target cuda: tasks of the mix, taken in turn
+--   --set verified=40 behind them the mix again, verified only
+--   --set tasks=32    tasks of the mix, taken in turn
 --   --set waits=6     verdicts one after the other, of each candidate that is waited for
 --   --set against=eager   leaves torch.compile out, which a new task takes longest for
 --   --set pairs=20    A/A verdicts: a program timed against itself, in processes of its own
@@ -21,11 +22,11 @@ local progress = require "khost.progress"
 local sched = require "khost.sched"
 
 local OPTIONS = { { name = "--set", kind = "list",
-  help = "mix=N, timed=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, kernelbench=DIR, "
-    .. "cuda_agent=DIR" } }
+  help = "mix=N, timed=N, verified=N, pairs=N, busy=true, jobs=N, target=cuda, tasks=N, waits=N, against=eager, "
+    .. "kernelbench=DIR, cuda_agent=DIR" } }
 local ABOUT = { name = "judge", summary = "verdicts an hour, exclusive time, A/A" }
-local DEFAULTS = { mix = 40, timed = -1, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32, waits = 6,
-  against = "both" }
+local DEFAULTS = { mix = 40, timed = -1, verified = 0, pairs = 20, busy = false, jobs = 2, target = "cpu", tasks = 32,
+  waits = 6, against = "both" }
 -- Equal programs are told apart only where they take many slacks, and as surely as the machine lets them run: some
 -- milliseconds of arithmetic on what a core's cache holds, since memory is shared with whoever else the machine serves.
 local EQUAL, ROWS_OF_EQUALS = "cpu/good/mish_of_a_textbook", 256
@@ -81,7 +82,7 @@ local function busy_trainer(state)
   end
 end
 
--- What a timed verdict spends where, on average: "build 1.2 s, wait 0.4 s".
+-- What a verdict on a right candidate spends where, on average: "build 1.2 s, wait 0.4 s".
 local function shares(walls, judged)
   local parts = {}
   for _, part in ipairs { "task", "build", "plan", "sets", "start", "verify", "baselines", "time", "beside",
@@ -90,7 +91,7 @@ local function shares(walls, judged)
       parts[#parts + 1] = ("%s %.2f s"):format(part, walls[part] / math.max(1, judged))
     end
   end
-  return table.concat(parts, ", ") .. " of a timed verdict"
+  return table.concat(parts, ", ") .. " of a verdict on a right one"
 end
 
 local function add_walls(walls, verdict)
@@ -118,22 +119,26 @@ local function judge_all(process, label, bodies, jobs, see)
   return walls, judged
 end
 
-local function mixed(process, count, jobs, tasks, target, timed_only)
+-- `kind`: "RL mix"; "timed", all of them; or "verified", the mix without any times.
+local function mixed(process, count, jobs, tasks, target, kind)
   local bodies = {}
   for i = 1, count do
-    bodies[i] = mix.body(i, tasks, target, timed_only)
+    bodies[i] = mix.body(i, tasks, target, kind == "timed")
+    bodies[i].measure = kind ~= "verified"
   end
   local exclusive, by_status, begin = {}, {}, sched.now()
-  local walls, judged = judge_all(process, timed_only and "timed" or "RL mix", bodies, jobs, function(verdict)
+  local walls, judged = judge_all(process, kind, bodies, jobs, function(verdict)
     by_status[verdict.status] = (by_status[verdict.status] or 0) + 1
     exclusive[#exclusive + 1] = verdict.evidence.exclusive_s
   end)
   local seconds = sched.now() - begin
   log.print(("warm, %d distinct%s over %d tasks   %.2f s a verdict, %.0f verdicts an hour (%s)"):format(count,
-    timed_only and " timed" or "", #tasks, seconds / count, 3600 * count / seconds, mix.told(by_status)))
+    kind == "RL mix" and "" or " " .. kind, #tasks, seconds / count, 3600 * count / seconds, mix.told(by_status)))
   log.print(("where it goes       %s"):format(shares(walls, judged)))
-  log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
-    quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))
+  if kind ~= "verified" then
+    log.print(("exclusive lease     median %.0f ms, 90 %% %.0f ms of a timed verdict"):format(
+      quantile(exclusive, 0.5) * 1e3, quantile(exclusive, 0.9) * 1e3))
+  end
 end
 
 -- The first verdict on each task: its sets and its baselines are made for it.
@@ -243,8 +248,11 @@ local function run(list)
     for _, name in ipairs(waits) do
       waited(process, chosen.waits, name)
     end
-    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, chosen.target, true)
-    mixed(process, chosen.mix, chosen.jobs, tasks, chosen.target)
+    mixed(process, chosen.timed >= 0 and chosen.timed or chosen.mix, chosen.jobs, tasks, chosen.target, "timed")
+    mixed(process, chosen.mix, chosen.jobs, tasks, chosen.target, "RL mix")
+  end
+  if chosen.verified > 0 and #tasks > 0 then
+    mixed(process, chosen.verified, chosen.jobs, tasks, chosen.target, "verified")
   end
   local faster = chosen.target == "cpu" and chosen.pairs > 0 and equal_programs(process, chosen.pairs) or 0
   state.stop = true

@@ -24,14 +24,14 @@ local ROWS = { ["cuda/good/plain"] = 4096, ["cuda/good/row_energy"] = 8192, ["cu
 ---@field against? string    baselines, as a request has them
 ---@field rows? integer      of its first input, where it is not the fixture's own
 
---- So many tasks of target cuda: each fixture's with several numbers of rows. On the CPU the fixtures' own.
+--- So many tasks. Target cuda: each fixture's with several numbers of rows. On the CPU the fixtures' own, at most all.
 ---@param target "cpu"|"cuda"
 ---@param count integer
 ---@param against? string
 ---@return MixTask[]
 function mix.tasks(target, count, against)
   local names, tasks = mix.NAMES[target].good, {}
-  for i = 1, target == "cuda" and count or #names do
+  for i = 1, target == "cuda" and count or math.min(count, #names) do
     local name = names[(i - 1) % #names + 1]
     tasks[i] = { name = name, against = against }
     if target == "cuda" then
