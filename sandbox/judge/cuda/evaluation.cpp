@@ -69,7 +69,7 @@ bool GpuEvaluation::begin() {
   if (!choose_subject()) {
     return false;
   }
-  gpu_.prefetch(python_, files_.count("model_new.py") > 0);
+  gpu_.prefetch(python_, files_.count("model_new.py") > 0, queues_);
   return true;
 }
 

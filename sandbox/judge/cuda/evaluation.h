@@ -34,7 +34,10 @@ bool passing(const Failure& why);
 class GpuEvaluation : public Evaluation {
  public:
   GpuEvaluation(Gpu& gpu, const Json& request, Purpose purpose)
-      : Evaluation(request, purpose), gpu_(gpu), turn_(gpu.schedule_, wants_times(request, purpose)) {}
+      : Evaluation(request, purpose),
+        gpu_(gpu),
+        turn_(gpu.schedule_, wants_times(request, purpose)),
+        queues_(wants_times(request, purpose) ? Queues::all : Queues::few) {}
   ~GpuEvaluation() override;
 
  private:
@@ -131,6 +134,7 @@ class GpuEvaluation : public Evaluation {
 
   Gpu& gpu_;
   DeviceSchedule::Turn turn_;
+  const Queues queues_;  // of its subjects
   std::shared_ptr<Task> task_;
   std::future<Result<sandbox::Built>> building_;
   bool python_ = false;  // the candidate is a Python module, not a plan of launches

@@ -176,7 +176,7 @@ Result<std::unique_ptr<Candidate>> GpuEvaluation::start_candidate(const Profilin
     const bool ahead = profiling == nullptr && !idle_subjects_.empty();
     Result<IdleSubject> blank = ahead                  ? Result<IdleSubject>(std::move(idle_subjects_.front()))
                                 : profiling == nullptr ? idle_subject()
-                                                       : IdleSubject::open(*device_, profiling);
+                                                       : IdleSubject::open(*device_, queues_, profiling);
     if (ahead) {
       idle_subjects_.pop_front();
     }

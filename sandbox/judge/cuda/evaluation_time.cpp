@@ -90,7 +90,7 @@ std::unique_ptr<Candidate> GpuEvaluation::fresh_and_warm() {
 // An idle subject from the pool, or a new one. The caller holds the device lock.
 Result<IdleSubject> GpuEvaluation::idle_subject() {
   Result<IdleSubject> ready = ready_idle_subject(0);
-  return ready ? std::move(ready) : IdleSubject::open(*device_);
+  return ready ? std::move(ready) : IdleSubject::open(*device_, queues_);
 }
 
 Status GpuEvaluation::calibrate() {

@@ -52,7 +52,7 @@ Result<IdleSubject> GpuEvaluation::ready_idle_subject(double most_s) {
     if (gpu_.current_ != device_) {  // every idle subject to come belongs to the new device
       return lost();
     }
-    Result<IdleSubject> blank = gpu_.idle_subjects_.take(most_s);
+    Result<IdleSubject> blank = gpu_.idle_subjects(queues_).take(most_s);
     if (!blank || (blank->device == device_ && !blank->jail->poll())) {
       return blank;
     }

@@ -32,7 +32,7 @@ Result<SetMemory> lend_set(std::size_t bytes) {
 
 }  // namespace
 
-void Gpu::prefetch(bool python, bool records) {
+void Gpu::prefetch(bool python, bool records, Queues queues) {
   if (current_ == nullptr && !view()) {
     return;  // the evaluation that needs the device reports the error
   }
@@ -51,7 +51,7 @@ void Gpu::prefetch(bool python, bool records) {
       (void)build_adversary(root, architecture);  // found again by its content
     });
   });
-  idle_subjects_.begin();
+  idle_subjects(queues).begin();
 }
 
 Result<Device*> Gpu::attached() {

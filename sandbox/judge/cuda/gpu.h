@@ -57,6 +57,7 @@ inline constexpr std::size_t kShareKept = 3;
 inline constexpr std::size_t kShareOfSets = 32;
 inline constexpr int kMostLoading = 3;              // tasks that load baselines in parallel, six processes each
 inline constexpr double kMostWaitForTiming_s = 20;  // how long a start waits for timing to finish
+inline constexpr const char* kIdleSubject = "a process with a context on the GPU";
 inline constexpr std::size_t kReadyIdleSubjects = 4, kIdleSubjectMakers = 6;  // half a gigabyte of GPU memory each
 
 class Gpu : public GpuTarget {
@@ -66,8 +67,9 @@ class Gpu : public GpuTarget {
         place_(std::move(place)),
         schedule_(std::move(lease_path), kMostLoading, kMostWaitForTiming_s),
         pythons_(*new PythonPool(place_)),
-        idle_subjects_("a process with a context on the GPU", kReadyIdleSubjects, kIdleSubjectMakers,
-                       [this] { return untimed([](Device& device) { return IdleSubject::open(device); }); }) {}
+        timed_subjects_(kIdleSubject, kReadyIdleSubjects, kIdleSubjectMakers, [this] { return open(Queues::all); }),
+        verified_subjects_(kIdleSubject, kReadyIdleSubjects, kIdleSubjectMakers, [this] { return open(Queues::few); }) {
+  }
   ~Gpu() override;
 
   Result<Json> evaluate(const Json& request) override;
@@ -83,6 +85,13 @@ class Gpu : public GpuTarget {
   template <class Work>
   auto untimed(const Work& work) -> decltype(work(std::declval<Device&>()));
   Result<Device*> attached();  // for untimed()
+  // Idle subjects for candidates that are timed, or that are only verified.
+  Pool<IdleSubject>& idle_subjects(Queues queues) {
+    return queues == Queues::all ? timed_subjects_ : verified_subjects_;
+  }
+  Result<IdleSubject> open(Queues queues) {
+    return untimed([queues](Device& device) { return IdleSubject::open(device, queues); });
+  }
   Result<Zygote*> zygote();
   // task() opens a new task without the device lock; it fails for a large task, and when a candidate that is being
   // verified has taken the memory. task_alone() is for callers that hold the device lock.
@@ -102,7 +111,7 @@ class Gpu : public GpuTarget {
   void give_up_others(const std::shared_ptr<Task>& used);
   // Starts in parallel, in the background, what the first verdicts would otherwise wait for one after the other, each
   // for seconds. Blocks only until the device is open.
-  void prefetch(bool python, bool records);
+  void prefetch(bool python, bool records, Queues queues);
 
   Service& service_;
   PythonPlace place_;
@@ -120,8 +129,8 @@ class Gpu : public GpuTarget {
   GpuCost cost_;
   std::optional<profiler::Ceilings> ceilings_;  // measured when a profile first asks for them
   std::once_flag recorder_, adversary_;
-  PythonPool& pythons_;              // never destroyed: an import cannot be interrupted
-  Pool<IdleSubject> idle_subjects_;  // the last member: its threads use the others
+  PythonPool& pythons_;                                   // never destroyed: an import cannot be interrupted
+  Pool<IdleSubject> timed_subjects_, verified_subjects_;  // the last members: their threads use the others
 };
 
 template <class Work>

@@ -12,9 +12,10 @@ using sandbox::JailSpec;
 
 namespace {
 constexpr double kOpenTimeout_s = 20;
-}
+constexpr const char* kFewQueues = "2";
+}  // namespace
 
-Result<IdleSubject> IdleSubject::open(Device& device, const Profiling* profiling) {
+Result<IdleSubject> IdleSubject::open(Device& device, Queues queues, const Profiling* profiling) {
   IdleSubject blank;
   blank.device = &device;
   Result<Region> control = Region::make("control", sandbox::kControlBytes, Region::Others::write);
@@ -50,6 +51,9 @@ Result<IdleSubject> IdleSubject::open(Device& device, const Profiling* profiling
   spec.environment = {
       {"LD_LIBRARY_PATH", access.library_path}, {"CUDA_MODULE_LOADING", "LAZY"}, {"CUDA_CACHE_DISABLE", "1"}};
   spec.environment.insert(kDriverSettings.begin(), kDriverSettings.end());
+  if (queues == Queues::few) {
+    spec.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = kFewQueues;
+  }
   spec.threads_only = true;
   spec.limit_address_space = false;
   spec.limits.memory_bytes = std::size_t{16} << 30;

@@ -23,6 +23,10 @@ struct Profiling {
   std::string loaded;  // CUPTI's name where torch has loaded it
 };
 
+// How many queues for kernels the driver makes with a context: as it comes, which streams need that are to run at the same
+// time, or few, which takes the driver less than half of the time (tests/manual/probes/README.md).
+enum class Queues { all, few };
+
 struct IdleSubject {
   Device* device = nullptr;
   Region control;
@@ -32,7 +36,7 @@ struct IdleSubject {
 
   // Blocks until the context exists; the process is then stopped. With `profiling` its calls cannot be timed.
   // device, with the driver's message, when the context could not be created.
-  static Result<IdleSubject> open(Device& device, const Profiling* profiling = nullptr);
+  static Result<IdleSubject> open(Device& device, Queues queues, const Profiling* profiling = nullptr);
 };
 
 }  // namespace khost::judge::gpu
