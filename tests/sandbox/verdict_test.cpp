@@ -162,6 +162,33 @@ TEST_CASE("a finding of every failure code is one that a verdict can hold") {
   }
 }
 
+TEST_CASE("no word of a candidate makes a verdict that is not the candidate's fault") {
+  std::vector<std::string> words = {"", "forbidden: text", "nonsense", "none", "violation/import"};
+  for (const Reason reason : all_reasons()) {
+    words.emplace_back(word_of(reason));
+  }
+  const auto fault = [](Stage stage, const Finding& finding) {
+    Verdict verdict;
+    verdict.fail(stage, finding);
+    return word_of(fault_of(verdict.status()));
+  };
+  for (const std::string& word : words) {
+    CAPTURE(word);
+    const std::string refusal = std::string(kRefusal) + word;
+    CHECK(fault(Stage::build, blame_build({"text", refusal})) == "candidate");
+    CHECK(fault(Stage::plan, blame_plan({"text", refusal})) == "candidate");
+    for (const Stage stage : {Stage::build, Stage::plan, Stage::verify, Stage::time, Stage::profile}) {
+      const std::optional<Reason> reason = refusal_of(refusal, stage);
+      REQUIRE(reason.has_value());
+      CHECK(allowed(Outcome::violation, stage, *reason));
+    }
+    for (const Stage stage : {Stage::verify, Stage::time, Stage::profile}) {
+      CHECK(fault(stage, blame_python(refusal + ": text")) == "candidate");
+      CHECK(fault(stage, blame_python(word + ": text")) == "candidate");
+    }
+  }
+}
+
 TEST_CASE("what a candidate is compared with has one vocabulary on both targets") {
   using Words = std::vector<std::string>;
   for (const char* target : {"cpu", "cuda"}) {

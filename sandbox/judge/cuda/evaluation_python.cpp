@@ -29,7 +29,8 @@ Result<Json> recorded(Service& service, const Json& request) {
   }
   if (answer->is_object() && answer->contains("error") && (*answer)["error"].is_object()) {
     Complaint complaint = complaint_of((*answer)["error"]);
-    return Failure{std::move(complaint.message), refusal_of(complaint.reason) ? complaint.reason : "build"};
+    return Failure{std::move(complaint.message),
+                   refusal_of(complaint.reason, Stage::build) ? complaint.reason : "build"};
   }
   return answer;
 }

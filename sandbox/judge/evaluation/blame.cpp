@@ -42,12 +42,12 @@ Finding host_failure(const Failure& why) {
 
 }  // namespace
 
-std::optional<Reason> refusal_of(std::string_view text) {
+std::optional<Reason> refusal_of(std::string_view text, Stage stage) {
   if (text.substr(0, kRefusal.size()) != kRefusal) {
     return std::nullopt;
   }
   text.remove_prefix(kRefusal.size());
-  return reason_for(Outcome::violation, Stage::verify, text.substr(0, text.find(':')), Reason::forbidden);
+  return reason_for(Outcome::violation, stage, text.substr(0, text.find(':')), Reason::forbidden);
 }
 
 bool is_ours(const Failure& why) {
@@ -66,7 +66,7 @@ bool may_have_been_killed(const Json& verdict) {
 }
 
 Finding blame_build(const Failure& why) {
-  if (const std::optional<Reason> refused = refusal_of(why.code)) {
+  if (const std::optional<Reason> refused = refusal_of(why.code, Stage::build)) {
     return {Outcome::violation, *refused, why.message};
   }
   if (why.code == "violation") {
@@ -79,7 +79,7 @@ Finding blame_build(const Failure& why) {
 }
 
 Finding blame_plan(const Failure& why) {
-  if (const std::optional<Reason> refused = refusal_of(why.code)) {
+  if (const std::optional<Reason> refused = refusal_of(why.code, Stage::plan)) {
     return {Outcome::violation, *refused, why.message};
   }
   if (why.code == "shape") {
@@ -113,7 +113,7 @@ Finding blame_python(const std::string& message) {
     return {Outcome::crash, Reason::error, message};
   }
   const std::string word = message.substr(0, colon), text = message.substr(colon + 2);
-  if (const std::optional<Reason> refused = refusal_of(word)) {
+  if (const std::optional<Reason> refused = refusal_of(word, Stage::verify)) {
     return {Outcome::violation, *refused, text};
   }
   return {Outcome::crash, reason_for(Outcome::crash, Stage::verify, word, Reason::error), text};

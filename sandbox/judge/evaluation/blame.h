@@ -16,8 +16,9 @@ namespace khost::judge {
 
 // The code of a Failure, or the start of a message, by which a rule was broken: "violation/WORD".
 inline constexpr std::string_view kRefusal = "violation/";
-// The reason behind the prefix: `forbidden` for a word that is no reason of a violation. Nothing without the prefix.
-std::optional<Reason> refusal_of(std::string_view text);
+// The reason behind the prefix: `forbidden` for a word that is no reason of a violation at the stage where the verdict
+// is written, since a candidate's Python may give any word. Nothing without the prefix.
+std::optional<Reason> refusal_of(std::string_view text, Stage stage);
 
 // Whether it is the machine's fault rather than that of a candidate or a task.
 bool is_ours(const Failure& why);
