@@ -48,10 +48,11 @@ constexpr unsigned kForbidden[] = {
     451,  // cachestat, which older headers do not name
 };
 
-// A call, the place of an argument, and its value with which the call is refused.
+// A call, the place of an argument, and the bits of it, all of them or those of `mask`, with which the call is refused.
 struct Command {
-  unsigned call, place, value;
+  unsigned call, place, value, mask = ~0u;
 };
+constexpr unsigned kAdviseCollapse = 25, kMemoryMerge = 67, kCoreScheduling = 62;  // newer than some headers
 constexpr Command kForbiddenCommands[] = {
     // whose signals a descriptor sends, and which
     {__NR_fcntl, 1, F_SETOWN},
@@ -73,6 +74,16 @@ constexpr Command kForbiddenCommands[] = {
     // which pages of files are in memory
     {__NR_madvise, 2, MADV_COLD},
     {__NR_madvise, 2, MADV_PAGEOUT},
+    // pages of other sizes, or shared with others, than a baseline has (zygote.py)
+    {__NR_madvise, 2, MADV_HUGEPAGE},
+    {__NR_madvise, 2, MADV_NOHUGEPAGE},
+    {__NR_madvise, 2, kAdviseCollapse},
+    {__NR_madvise, 2, MADV_MERGEABLE},
+    {__NR_mmap, 3, MAP_HUGETLB, MAP_HUGETLB},
+    {__NR_prctl, 0, PR_SET_THP_DISABLE},
+    {__NR_prctl, 0, kMemoryMerge},
+    // who may share the subject's core
+    {__NR_prctl, 0, kCoreScheduling},
 };
 
 }  // namespace
@@ -91,13 +102,14 @@ bool narrow() {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
     program.push_back(BPF_STMT(BPF_RET | BPF_K, refuse));
   }
-  for (const auto& [number, place, value] : kForbiddenCommands) {
+  for (const auto& [number, place, value, mask] : kForbiddenCommands) {
     program.insert(program.end(),
                    {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
+                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 4),
                     BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                              static_cast<unsigned>(offsetof(seccomp_data, args) + place * sizeof(__u64))),  // low half
-                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), BPF_STMT(BPF_RET | BPF_K, refuse)});
+                    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
+                    BPF_STMT(BPF_RET | BPF_K, refuse)});
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};

@@ -1,6 +1,6 @@
 // What a candidate may not do beyond what its jail forbids: choose its cores, its scheduling class and its priority,
-// order signals for a time when it is to stand, and ask or say which pages of a file are in memory, which outlives the
-// jail.
+// order signals for a time when it is to stand, ask or say which pages of a file are in memory, which outlives the
+// jail, and have pages of another size than what it is compared with.
 #pragma once
 
 namespace khost::sandbox {

@@ -92,6 +92,30 @@ extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
 KHOST_EXPORT(relu_plus_one)
 )";
 
+// Right where its pages stay as small as those of what it is compared with; else it says how many ways there are to
+// change that. Whatever a machine has of huge pages, none of these may be asked for.
+constexpr const char* kGrower = R"(
+#include <errno.h>
+#include <initializer_list>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  int granted = prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) == 0;
+  granted += prctl(PR_SET_THP_DISABLE, 1, 2, 0, 0) == 0 || errno != EPERM;  // "except where it is advised"
+  for (const int advice : {12, 14, 15, 25}) {  // MERGEABLE, HUGEPAGE, NOHUGEPAGE, COLLAPSE
+    granted += madvise(out, 4096, advice) == 0 || errno != EPERM;
+  }
+  void* huge = mmap(nullptr, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+  granted += huge != MAP_FAILED || errno != EPERM;
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = (x[i] > 0 ? x[i] : 0) + 1;
+  }
+  return granted;
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
 void check_right(const char* kernel) {
   Json body = fixture("cpu/good/relu_plus_one");
   body["files"] = {{"kernels/relu_plus_one.cpp", kernel}};
@@ -108,6 +132,14 @@ TEST_CASE("a kernel tells no other process anything by files that both see") {
   }
   check_right(kTeller);
   check_right(kOwner);
+}
+
+TEST_CASE("a kernel's pages stay as small as those of what it is compared with") {
+  if (JudgeProcess::python() == nullptr) {
+    MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
+    return;
+  }
+  check_right(kGrower);
 }
 
 TEST_CASE("a kernel sees no file of the system but the libraries that it may link") {

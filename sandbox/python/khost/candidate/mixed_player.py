@@ -19,7 +19,6 @@ from khost.candidate.recorder_operators import UNPLAYABLE, computes, flat
 
 READY = 1
 HEADER = ALIGNMENT = 64
-PR_SET_THP_DISABLE = 41
 M_TRIM_THRESHOLD, M_MMAP_MAX, MOST = -1, -4, 2**31 - 1
 SCALARS = {"f": ctypes.c_float, "d": ctypes.c_double, "?": ctypes.c_bool, "b": ctypes.c_int8, "B": ctypes.c_uint8,
            "h": ctypes.c_int16, "i": ctypes.c_int32, "I": ctypes.c_uint32, "l": ctypes.c_int64, "L": ctypes.c_uint64}
@@ -239,10 +238,9 @@ def region_of(fd):
 
 
 def memory_as_in_baselines():
-    """Small pages, and a heap that keeps what it has (judge/allocator.h): what an operator makes is then memory that is
-    there, as it is in the process that the candidate is compared with."""
+    """A heap that keeps what it has (judge/allocator.h): what an operator makes is then memory that is there, as it is in
+    the process that the candidate is compared with. Its pages are small already (confinement.py)."""
     library = ctypes.CDLL(None)
-    library.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     library.mallopt(M_MMAP_MAX, 0)
     library.mallopt(M_TRIM_THRESHOLD, MOST)
 

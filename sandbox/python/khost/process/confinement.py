@@ -30,7 +30,7 @@ MOST_PROCESSES = 256  # of children that compile
 CROWD = MOST_PROCESSES - 16  # a compiler is a handful of processes: with so many in the jail it may not come up
 LEAST_ROOM = 0.4  # of a jail's /tmp, before another child begins there
 TASK_FOLDERS = "/tmp/tasks"
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_SET_THP_DISABLE = 4, 41
 TRIAL_S = 20  # a child that waits for a thread that it does not have would wait without an end
 LATE = "--late-imports"
 
@@ -87,6 +87,11 @@ def lower_limits(limits):
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(limit, (value, value))
+
+
+def small_pages():
+    """As in the baselines (zygote.py), for good: what narrow() of sandbox/subject refuses includes to take it back."""
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
 def check_confined(error):
@@ -188,6 +193,7 @@ class Confinement:
         if request["kind"] == "record" and not self.with_extensions:
             lower_limits({resource.RLIMIT_NPROC: MOST_THREADS_RECORDING})
         if request["kind"] == "mixed_subject":  # it loads the candidate's library and is timed, as khost-subject does
+            small_pages()
             check_confined(self.library.khost_narrow())
 
     def before_child(self):
