@@ -1,155 +1,18 @@
 #include "sandbox/abi/argument_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
+
+#include "sandbox/abi/code_text.h"
 
 namespace khost::sandbox {
 namespace {
 
-// What stands in the code for the linkage extern "C", whose literal is blanked.
-constexpr std::string_view kLinkage = "externC";
+constexpr std::size_t kMostLookedAt = std::size_t{16} << 20;  // bytes, many times what a file that is read may have
 
 Failure bad(const std::string& what) {
   return {"plan: " + what, "bad_input"};
-}
-
-bool word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
-
-bool space(char c) {
-  return std::isspace(static_cast<unsigned char>(c)) != 0;
-}
-
-void blank(std::string& text, std::size_t from, std::size_t to) {
-  for (std::size_t k = from; k < std::min(to, text.size()); k++) {
-    text[k] = text[k] == '\n' ? '\n' : ' ';
-  }
-}
-
-// End of the literal that begins at the quote `i`, behind its closing quote.
-std::size_t literal_end(const std::string& source, std::size_t i) {
-  if (source[i] == '"' && i > 0 && source[i - 1] == 'R') {  // R"mark(…)mark"
-    const std::size_t open = source.find('(', i);
-    if (open != std::string::npos && open - i <= 17) {
-      const std::size_t close = source.find(")" + source.substr(i + 1, open - i - 1) + "\"", open);
-      return close == std::string::npos ? source.size() : close + (open - i) + 1;
-    }
-  }
-  std::size_t end = i + 1;
-  while (end < source.size() && source[end] != source[i] && source[end] != '\n') {
-    end += source[end] == '\\' ? 2 : 1;
-  }
-  return end + 1;
-}
-
-// Comments and literals become blanks; extern "C" becomes one word.
-std::string without_comments(const std::string& source) {
-  std::string out = source;
-  for (std::size_t i = 0; i < out.size(); i++) {
-    if (source.compare(i, 2, "//") == 0) {
-      std::size_t end = source.find('\n', i);
-      while (end != std::string::npos && end > 0 && source[end - 1] == '\\') {
-        end = source.find('\n', end + 1);
-      }
-      end = std::min(end, source.size());
-      blank(out, i, end);
-      i = end;
-    } else if (source.compare(i, 2, "/*") == 0) {
-      const std::size_t end = std::min(source.find("*/", i + 2), source.size());
-      blank(out, i, end + 2);
-      i = end + 1;
-    } else if (source[i] == '"' || (source[i] == '\'' && (i == 0 || !word(source[i - 1])))) {
-      const std::size_t end = literal_end(source, i);
-      std::size_t before = i;
-      while (before > 0 && space(source[before - 1])) {
-        before--;
-      }
-      const bool linkage =
-          source.compare(i, 3, "\"C\"") == 0 && before >= 6 && source.compare(before - 6, 6, "extern") == 0;
-      blank(out, i, end);
-      if (linkage) {
-        out.replace(before - 6, kLinkage.size(), kLinkage);
-        blank(out, before + 1, i);
-      }
-      i = end - 1;
-    }
-  }
-  return out;
-}
-
-std::string trimmed(const std::string& text) {
-  std::size_t begin = 0, end = text.size();
-  while (begin < end && space(text[begin])) {
-    begin++;
-  }
-  while (end > begin && space(text[end - 1])) {
-    end--;
-  }
-  return text.substr(begin, end - begin);
-}
-
-// A group of #if … #endif: whether the branch at hand may be compiled, and whether a later one may.
-struct Branch {
-  bool outer;
-  bool active;
-  bool later;
-};
-
-// What "#if CONDITION" says without macros being known: 0 never, 1 always, nothing otherwise.
-std::optional<bool> condition_of(const std::string& text) {
-  const std::string value = trimmed(text);
-  if (value == "0" || value == "false" || (value.rfind("0 &&", 0) == 0 && value.find("||") == std::string::npos)) {
-    return false;
-  }
-  return value == "1" || value == "true" ? std::optional<bool>(true) : std::nullopt;
-}
-
-void take_directive(const std::string& line, std::vector<Branch>& branches) {
-  const std::string text = trimmed(line.substr(line.find('#') + 1));
-  const std::string name = text.substr(0, std::find_if_not(text.begin(), text.end(), word) - text.begin());
-  const bool active = branches.empty() || branches.back().active;
-  if (name == "if" || name == "ifdef" || name == "ifndef") {
-    const std::optional<bool> known = name == "if" ? condition_of(text.substr(2)) : std::nullopt;
-    branches.push_back({active, active && known.value_or(true), !known.value_or(false)});
-  } else if (branches.empty()) {
-    return;
-  } else if (name == "endif") {
-    branches.pop_back();
-  } else if (name == "elif" || name == "else") {
-    Branch& branch = branches.back();
-    const std::optional<bool> known = name == "else" ? std::nullopt : condition_of(text.substr(4));
-    branch.active = branch.outer && branch.later && known.value_or(true);
-    branch.later = branch.later && !known.value_or(false);
-  }
-}
-
-// Preprocessor lines, and what they leave out for certain, become blanks.
-std::string without_directives(const std::string& code) {
-  std::string out = code;
-  std::vector<Branch> branches;
-  for (std::size_t begin = 0; begin < code.size();) {
-    std::size_t end = std::min(code.find('\n', begin), code.size());
-    const std::size_t first = code.find_first_not_of(" \t\r", begin);
-    const bool directive = first < end && code[first] == '#';
-    const auto continued = [&] {
-      const std::size_t last = code.find_last_not_of('\r', end - 1);
-      return end > begin && end < code.size() && last != std::string::npos && code[last] == '\\';
-    };
-    while (directive && continued()) {
-      end = std::min(code.find('\n', end + 1), code.size());
-    }
-    if (directive) {
-      take_directive(code.substr(begin, end - begin), branches);
-    }
-    if (directive || (!branches.empty() && !branches.back().active)) {
-      blank(out, begin, end);
-    }
-    begin = end + 1;
-  }
-  return out;
 }
 
 // Position of the bracket that closes the one at `open`.
@@ -172,8 +35,9 @@ std::size_t skipped(const std::string& code, std::size_t at) {
   return at;
 }
 
-// What follows the arguments of a function, behind attributes and noexcept: '{', ';' or anything else.
-char follows(const std::string& code, std::size_t at) {
+// What follows the arguments of a function, behind attributes and noexcept: '{', ';' or anything else. `at` becomes its
+// position.
+char follows(const std::string& code, std::size_t& at) {
   for (at = skipped(code, at); at < code.size(); at = skipped(code, at)) {
     if (code[at] == '[' || code[at] == '(') {
       at = closing(code, at) + 1;
@@ -234,7 +98,14 @@ std::string name_in(std::string text) {
   text = trimmed(text.substr(0, text.find('=')));
   for (;;) {  // attributes and sizes of arrays behind the name
     if (!text.empty() && text.back() == ']') {
-      text = trimmed(text.substr(0, text.rfind(text.size() > 1 && text[text.size() - 2] == ']' ? "[[" : "[")));
+      const std::size_t open = text.rfind(text.size() > 1 && text[text.size() - 2] == ']' ? "[[" : "[");
+      if (open == std::string::npos) {
+        break;
+      }
+      text.resize(open);
+      while (!text.empty() && space(text.back())) {  // in place: there may be many
+        text.pop_back();
+      }
     } else if (const std::size_t at = text.find("__attribute__"); at != std::string::npos && at > 0) {
       text = trimmed(text.substr(0, at));
     } else {
@@ -264,26 +135,30 @@ std::vector<std::string> names_of(const std::string& arguments) {
   return names;
 }
 
-// Goes through a file's code once and notes what looks like the function.
+// Goes through a file's code once and notes what looks like the function. Each of those is looked at on its own, and a
+// stranger's file may be full of them: they share `budget`, bytes that may be looked at.
 class Reader {
  public:
-  Reader(const std::string& source, std::string symbol)
-      : code_(without_directives(without_comments(source))), symbol_(std::move(symbol)) {}
+  Reader(const std::string& source, std::string symbol, std::size_t& budget)
+      : code_(without_directives(without_comments(source))), symbol_(std::move(symbol)), budget_(budget) {}
 
   std::vector<Found> read() {
     std::vector<Found> found;
     std::vector<Scope> open;
-    std::size_t begin = 0;  // of the declaration at hand
-    for (std::size_t at = 0; at < code_.size(); at++) {
+    std::size_t others = 0;  // of them that are neither a namespace nor a linkage
+    std::size_t begin = 0;   // of the declaration at hand
+    for (std::size_t at = 0; at < code_.size() && budget_ > 0; at++) {
       const char c = code_[at];
       if (c == '{') {
         open.push_back(scope_of(code_.substr(begin, at - begin)));
+        others += open.back() == Scope::other ? 1 : 0;
       } else if (c == '}' && !open.empty()) {
+        others -= open.back() == Scope::other ? 1 : 0;
         open.pop_back();
       }
       if (c == '{' || c == '}' || c == ';') {
         begin = at + 1;
-      } else if (is_symbol(at) && std::count(open.begin(), open.end(), Scope::other) == 0) {
+      } else if (others == 0 && is_symbol(at)) {
         note(at, begin, open, found);
       }
     }
@@ -297,8 +172,11 @@ class Reader {
            (end >= code_.size() || !word(code_[end]));
   }
 
-  void note(std::size_t at, std::size_t begin, const std::vector<Scope>& open, std::vector<Found>& found) const {
+  void spend(std::size_t bytes) { budget_ -= std::min(budget_, bytes); }
+
+  void note(std::size_t at, std::size_t begin, const std::vector<Scope>& open, std::vector<Found>& found) {
     const std::size_t paren = skipped(code_, at + symbol_.size());
+    spend(paren - begin + open.size());
     const std::string head = code_.substr(begin, at - begin);
     const std::string before = trimmed(head);
     if (paren >= code_.size() || code_[paren] != '(' || before.empty() || head.find("template") != std::string::npos ||
@@ -307,7 +185,9 @@ class Reader {
       return;
     }
     const std::size_t close = closing(code_, paren);
-    const char next = close < code_.size() ? follows(code_, close + 1) : '\0';
+    std::size_t end = close + 1;
+    const char next = close < code_.size() ? follows(code_, end) : '\0';
+    spend(end - paren);
     if (next != '{' && next != ';') {
       return;
     }
@@ -334,6 +214,7 @@ class Reader {
 
   std::string code_;
   std::string symbol_;
+  std::size_t& budget_;
 };
 
 std::string listed(const std::vector<std::string>& names) {
@@ -350,9 +231,15 @@ Result<std::vector<std::string>> argument_names(const std::vector<std::string>& 
                                                 std::optional<std::size_t> count) {
   std::vector<Found> prototypes;
   std::vector<Found> others;
+  std::size_t budget = kMostLookedAt;
   for (const std::string& source : sources) {
     std::vector<Found> definitions;
-    for (Found& found : Reader(source, symbol).read()) {
+    std::vector<Found> all = Reader(source, symbol, budget).read();
+    if (budget == 0) {
+      return bad("too much in the files looks like a definition of '" + symbol +
+                 "' to read the names of its arguments; write model_new.py");
+    }
+    for (Found& found : all) {
       const bool fits = !count || found.names.size() == *count;
       (!fits ? others : found.definition ? definitions : prototypes).push_back(std::move(found));
     }

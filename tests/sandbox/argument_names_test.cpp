@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+
 namespace khost::sandbox {
 namespace {
 
@@ -40,6 +42,28 @@ extern "C" int scale(const float* __restrict__ x, /* the, bias */ const float *b
   CHECK(read("extern \"C\" int scale(void) {}").empty());
   CHECK(has(failure("EXPORT(scale)(float* x) {}"), "no 'int scale(…) {…}'"));
   CHECK(has(failure("int scale("), "no 'int scale"));
+}
+
+TEST_CASE("a file that is full of what looks like the definition is given up within moments") {
+  const auto repeated = [](const std::string& text) {
+    std::string all;
+    while (all.size() < std::size_t{1900000}) {
+      all += text;
+    }
+    return all;
+  };
+  for (const std::string& text :
+       {"int " + repeated("a scale("), "int " + repeated("a scale(int b) "), repeated("int scale(int a) {} "),
+        repeated("namespace{") + repeated("int scale(int a);"), repeated("R\" scale "),
+        "int scale(int a" + repeated("[1]") + ") {}", "int scale(int a" + repeated("]") + ") {}",
+        "int scale(int a" + repeated("]]") + ") {}", "int scale(int a" + repeated(" [[") + ") {}"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    read(text);
+    CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 20);
+  }
+  CHECK(has(failure("int " + repeated("a scale(")), "write model_new.py"));
+  CHECK(read(kDefinition + repeated("int others(int a) { return scale(a) + scale(a); }\n")) == kThree);
+  CHECK(read("int scale(int a]) { }") == Names{""});
 }
 
 TEST_CASE("prototypes, calls and other functions do not count beside the definition") {
