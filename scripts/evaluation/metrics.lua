@@ -83,6 +83,41 @@ function metrics.mean(values)
   return #values > 0 and sum / #values or nil
 end
 
+--- The mean of each task's values, by task; rows without a value count not at all.
+---@param rows {task: string, value?: number}[]
+---@return table<string, number>
+function metrics.means_by_task(rows)
+  local sums, counts = {}, {}
+  for _, row in ipairs(rows) do
+    if row.value then
+      sums[row.task], counts[row.task] = (sums[row.task] or 0) + row.value, (counts[row.task] or 0) + 1
+    end
+  end
+  for task, sum in pairs(sums) do
+    sums[task] = sum / counts[task]
+  end
+  return sums
+end
+
+local DRAWS = 2000  -- of a bootstrap
+
+--- The 95 % interval of a mean: percentiles of a bootstrap; the value itself for one value.
+---@param values number[]      one a task, at least one
+---@param stream lib.Random    the same stream gives the same interval
+---@return number low, number high
+function metrics.bootstrap(values, stream)
+  local drawn = {}
+  for draw = 1, DRAWS do
+    local total = 0
+    for _ = 1, #values do
+      total = total + values[stream:integer(1, #values)]
+    end
+    drawn[draw] = total / #values
+  end
+  table.sort(drawn)
+  return drawn[math.floor(DRAWS * 0.025) + 1], drawn[math.ceil(DRAWS * 0.975)]
+end
+
 --- Verdicts that count, as results: what says nothing about a candidate is in no rate.
 ---@param list table[]   verdicts
 ---@return Result[]

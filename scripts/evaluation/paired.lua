@@ -68,22 +68,6 @@ function paired.compare(a, b)
   return out
 end
 
-local DRAWS = 2000  -- of a bootstrap
-
--- The mean of each task's values, by task.
-local function means(rows)
-  local sums, counts = {}, {}
-  for _, row in ipairs(rows) do
-    if row.value then
-      sums[row.task], counts[row.task] = (sums[row.task] or 0) + row.value, (counts[row.task] or 0) + 1
-    end
-  end
-  for task, sum in pairs(sums) do
-    sums[task] = sum / counts[task]
-  end
-  return sums
-end
-
 ---@class (exact) Difference
 ---@field tasks integer   with values on both sides
 ---@field mean number     of B's task means minus A's
@@ -97,7 +81,7 @@ end
 ---@param stream lib.Random   of the bootstrap: the same stream gives the same interval
 ---@return Difference|nil
 function paired.difference(a, b, stream)
-  local left, right, ids = means(a), means(b), {}
+  local left, right, ids = metrics.means_by_task(a), metrics.means_by_task(b), {}
   for task in pairs(left) do
     ids[#ids + 1] = right[task] and task or nil
   end
@@ -105,22 +89,12 @@ function paired.difference(a, b, stream)
     return nil
   end
   table.sort(ids)
-  local deltas, sum = {}, 0
+  local deltas = {}
   for index, task in ipairs(ids) do
     deltas[index] = right[task] - left[task]
-    sum = sum + deltas[index]
   end
-  local drawn = {}
-  for draw = 1, DRAWS do
-    local total = 0
-    for _ = 1, #deltas do
-      total = total + deltas[stream:integer(1, #deltas)]
-    end
-    drawn[draw] = total / #deltas
-  end
-  table.sort(drawn)
-  return { tasks = #ids, mean = sum / #ids, low = drawn[math.floor(DRAWS * 0.025) + 1],
-    high = drawn[math.ceil(DRAWS * 0.975)] }
+  local low, high = metrics.bootstrap(deltas, stream)
+  return { tasks = #ids, mean = metrics.mean(deltas), low = low, high = high }
 end
 
 return paired
