@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
@@ -77,6 +78,9 @@ class Program {
   std::vector<sock_filter> code_;
 };
 
+// Calls of kernels that headers may be older than.
+constexpr unsigned kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466, kFileSetattr = 469;
+
 // What one process of a jail could do to another one of its uid.
 void refuse_others(Program& program) {
   const auto self = static_cast<unsigned>(getpid());
@@ -86,8 +90,16 @@ void refuse_others(Program& program) {
   program.refuse_to_others(SYS_prlimit64, self, true);
   program.refuse({SYS_tkill, SYS_pidfd_send_signal, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
                   SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages, SYS_move_pages, SYS_timer_create, SYS_mq_notify});
+  // Rights and owners of files that others of this uid go by: Landlock does not ask for these.
+  program.refuse({SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat, SYS_setxattr, SYS_lsetxattr,
+                  SYS_fsetxattr, kSetxattrat, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, kRemovexattrat,
+                  kFileSetattr});
+#ifdef SYS_chmod
+  program.refuse({SYS_chmod, SYS_chown, SYS_lchown});
+#endif
   program.refuse_commands(SYS_fcntl, {F_SETOWN, F_SETOWN_EX, F_SETSIG});
-  program.refuse_commands(SYS_ioctl, {FIOSETOWN, SIOCSPGRP});
+  program.refuse_commands(SYS_ioctl, {FIOSETOWN, SIOCSPGRP, static_cast<unsigned>(FS_IOC_SETFLAGS),
+                                      static_cast<unsigned>(FS_IOC_FSSETXATTR)});
 }
 
 // Landlock of a kernel that headers may be older than.
