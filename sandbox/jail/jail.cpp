@@ -17,6 +17,7 @@
 
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/fd.h"
+#include "sandbox/jail/scratch.h"
 #include "sandbox/jail/settings.h"
 #include "sandbox/jail/spawn.h"
 #include "sandbox/jail/tree.h"
@@ -152,7 +153,7 @@ struct Jail::State {
   }
 
   Status launch(const JailSpec& spec, Route route);
-  Status handshake(const std::string& name);
+  Status handshake(const JailSpec& spec);
   Failure refuse(const std::string& name, const std::string& reason);
   void kill();
   void reap(bool block);
@@ -206,16 +207,17 @@ Status Jail::State::launch(const JailSpec& spec, Route route) {
   return outer_fd ? ok() : Status(system_failure("pidfd_open"));
 }
 
-Status Jail::State::handshake(const std::string& name) {
+Status Jail::State::handshake(const JailSpec& spec) {
   const Message hello = receive(status.get(), kStartTimeoutMs);
   if (hello.text != "init") {
-    return refuse(name, "");
+    return refuse(spec.name, "");
   }
   init = hello.sender;
   init_fd = pidfd_of(init);
   if (cgroup) {
     cgroup->put(init);
   }
+  bound_files(init, spec.limits.tmp_files);
   send(status.get(), "go", 2, MSG_NOSIGNAL);
   for (;;) {
     const Message message = receive(status.get(), kStartTimeoutMs);
@@ -225,7 +227,7 @@ Status Jail::State::handshake(const std::string& name) {
     } else if (message.text == "started") {
       return ok();
     } else {
-      return refuse(name, message.text.rfind("error ", 0) == 0 ? message.text.substr(6) : "");
+      return refuse(spec.name, message.text.rfind("error ", 0) == 0 ? message.text.substr(6) : "");
     }
   }
 }
@@ -305,7 +307,7 @@ Result<Jail> Jail::start(const JailSpec& spec) {
   if (!launched) {
     return launched.failure();
   }
-  const Status started = state->handshake(spec.name);
+  const Status started = state->handshake(spec);
   if (!started) {
     return started.failure();
   }

@@ -28,6 +28,7 @@ struct Limits {
   size_t file_bytes = 1ull << 30;    // largest file
   int open_files = 256;              // per process
   size_t tmp_bytes = 256ull << 20;   // /tmp, and again /dev/shm
+  size_t tmp_files = 40000;          // the same; whoever empties one removes so many in some two seconds (root only)
 };
 
 struct JailSpec {

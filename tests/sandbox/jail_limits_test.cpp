@@ -54,6 +54,19 @@ TEST_CASE("memory, file size, descriptors and processor time are limited") {
   CHECK(output.exit.cpu_s < 2);
 }
 
+TEST_CASE("the folders that a jail writes to hold so many files and no more" * doctest::skip(geteuid() != 0)) {
+  for (const char* folder : {"/tmp", "/dev/shm"}) {
+    JailSpec spec = shell("cd " + std::string(folder) +
+                          "; perl -e 'for (1..2000) { mkdir $_ or do { print qq($_ $!); last } }'; rmdir 1; : > last");
+    spec.limits.tmp_files = 1000;
+    const Output output = run(spec);
+    CHECK(contains(output.out, "No space left on device"));
+    CHECK(std::stoi(output.out) > 900);
+    CHECK(std::stoi(output.out) <= 1000);
+    CHECK(output.exit.code == 0);
+  }
+}
+
 TEST_CASE("several processes together do not get more memory than the jail" * doctest::skip(geteuid() != 0)) {
   JailSpec spec =
       shell("for i in 1 2 3 4; do perl -e 'my $x = \"a\" x 100_000_000; sleep 1; print q(he), qq(ld\\n)' & done; wait");

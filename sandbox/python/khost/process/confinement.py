@@ -28,7 +28,7 @@ MOST_THREADS_RECORDING = 16
 MOST_FILE = 64 << 20
 MOST_PROCESSES = 256  # of children that compile
 CROWD = MOST_PROCESSES - 16  # a compiler is a handful of processes: with so many in the jail it may not come up
-LEAST_ROOM = 0.4  # of a jail's /tmp, before another child begins there
+LEAST_ROOM = 0.4  # of a jail's /tmp, its bytes and its names, before another child begins there
 TASK_FOLDERS = "/tmp/tasks"
 PR_SET_DUMPABLE, PR_SET_THP_DISABLE = 4, 41
 TRIAL_S = 20  # a child that waits for a thread that it does not have would wait without an end
@@ -267,24 +267,27 @@ def crowd():
 
 
 def has_room():
+    """For bytes and for names: a folder may be full of either."""
     place = os.statvfs("/tmp")
-    return place.f_bavail > LEAST_ROOM * place.f_blocks
+    return place.f_bavail > LEAST_ROOM * place.f_blocks and (
+        not place.f_files or place.f_favail > LEAST_ROOM * place.f_files)
 
 
-def size_of(folder):
-    """Bytes below a folder that may change or go meanwhile."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
+def share_of(folder):
+    """The part of /tmp that a folder takes, of its bytes or of its names, whichever is more. It may change meanwhile."""
+    bytes_, names, root = 0, 0, os.statvfs("/tmp")
+    for place, folders, files in os.walk(folder):
+        names += len(folders) + len(files)
+        for name in files:
             with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_blocks * 512
-    return total
+                bytes_ += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return max(bytes_ / (root.f_blocks * root.f_frsize), names / root.f_files if root.f_files else 0)
 
 
 def uses_up_the_room():
     """Whether it is this process's own task that leaves no room to others."""
-    folder, place = os.environ.get("TMPDIR", ""), os.statvfs("/tmp")
-    return folder.startswith(TASK_FOLDERS) and size_of(folder) > LEAST_ROOM * place.f_blocks * place.f_frsize
+    folder = os.environ.get("TMPDIR", "")
+    return folder.startswith(TASK_FOLDERS) and share_of(folder) > LEAST_ROOM
 
 
 def make_room():
@@ -292,7 +295,7 @@ def make_room():
     there is room now."""
     if has_room() or not os.path.isdir(TASK_FOLDERS):
         return has_room()
-    for path in sorted((entry.path for entry in os.scandir(TASK_FOLDERS)), key=size_of, reverse=True):
+    for path in sorted((entry.path for entry in os.scandir(TASK_FOLDERS)), key=share_of, reverse=True):
         shutil.rmtree(path, ignore_errors=True)
         if has_room():
             return True
