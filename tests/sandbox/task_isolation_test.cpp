@@ -54,7 +54,11 @@ const std::map<std::string, std::string> kAlways = {
     {"raise ValueError(attempt(lambda: os.kill(-1, 9)))", "PermissionError"},
     {"raise ValueError({attempt(lambda: open(f'/proc/{pid}/mem', 'r+b')) for pid in others()})", "{'PermissionError'}"},
     {"raise ValueError({attempt(lambda: os.sched_setaffinity(pid, {0})) for pid in others()})", "{'PermissionError'}"},
-    {"raise ValueError(attempt(lambda: os.setpriority(os.PRIO_PROCESS, 0, 5)))", "PermissionError"}};
+    {"raise ValueError(attempt(lambda: os.setpriority(os.PRIO_PROCESS, 0, 5)))", "PermissionError"},
+    {"raise ValueError({attempt(lambda: os.chmod(folder, 0)) for folder in ('/tmp', '/tmp/tasks', '/dev/null')})",
+     "{'PermissionError'}"},
+    {"raise ValueError(attempt(lambda: os.chown('/tmp', -1, os.getgid())))", "PermissionError"},
+    {"raise ValueError(attempt(lambda: os.setxattr('/tmp', 'user.x', b'')))", "PermissionError"}};
 
 // Of the failure of a task that finds no room on its device.
 std::string code_of_no_room(judge::Child& child) {
@@ -144,6 +148,53 @@ TEST_CASE("a task that fills the folder of all tasks leaves room for the next on
   Result<judge::Child> next = zygote->spawn();
   REQUIRE(next);
   CHECK(said(*next, writes) == "done");
+}
+
+TEST_CASE("a task that uses up the names of the folder of all tasks is to blame for that, and leaves some to the next" *
+          doctest::skip(geteuid() != 0)) {
+  const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
+  if (!zygote) {
+    return;
+  }
+  const std::string fills =
+      "def fill():\n"
+      "    first = os.environ['TMPDIR'] + '/first'\n"
+      "    open(first, 'wb').close()\n"
+      "    for i in range(200000):\n"
+      "        os.link(first, f'{first}{i}')\n"
+      "raise ValueError(attempt(fill))";
+  Result<judge::Child> hostile = zygote->spawn();
+  REQUIRE(hostile);
+  CHECK(said(*hostile, fills) == "OSError");
+  CHECK(code_of_no_room(*hostile) == "bad_task");
+  Result<judge::Child> next = zygote->spawn();
+  REQUIRE(next);
+  CHECK(said(*next, "raise ValueError(attempt(lambda: open(os.environ['TMPDIR'] + '/x', 'wb')))") == "done");
+}
+
+TEST_CASE("what a task leaves in the folders of the references is gone when nobody needs it") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+  if (!zygote) {
+    return;
+  }
+  const std::string leaves =
+      "for folder in ('/tmp', '/dev/shm'):\n"
+      "    os.mkdir(folder + '/left')\n"
+      "    open(folder + '/left/file', 'wb').write(bytes(1 << 20))\n"
+      "raise ValueError('left')";
+  {
+    Result<judge::Child> hostile = zygote->spawn();
+    REQUIRE(hostile);
+    CHECK(said(*hostile, leaves) == "left");
+  }
+  std::string left;
+  for (int i = 0; i < 100 && left != "[]"; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Result<judge::Child> next = zygote->spawn();
+    REQUIRE(next);
+    left = said(*next, "raise ValueError([name for name in ('/tmp/left', '/dev/shm/left') if os.path.exists(name)])");
+  }
+  CHECK(left == "[]");
 }
 
 TEST_CASE("a task that finds no room in its jail is not to blame for that") {

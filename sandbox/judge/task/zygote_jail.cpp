@@ -50,7 +50,8 @@ void set_program(JailSpec& spec, const PythonPlace& place, Serves serves, bool o
   if ((serves == Serves::tasks || compilers) && !on_device) {
     spec.argv.insert(spec.argv.end(), {"--alone", library});
   }
-  if (confined || candidate) {  // their folders are emptied between its processes
+  const bool references = serves == Serves::tasks && !on_device;
+  if (confined || candidate || references) {  // their folders are emptied between its processes
     spec.argv.emplace_back("--empties");
   }
   if (serves == Serves::device_recorders) {
