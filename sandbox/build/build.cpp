@@ -23,6 +23,7 @@
 #include "sandbox/build/nvcc.h"
 #include "sandbox/build/precompiled.h"
 #include "sandbox/jail/jail.h"
+#include "sandbox/jail/output_cut.h"
 
 namespace khost::sandbox {
 namespace {
@@ -230,6 +231,8 @@ Result<Compiled> compile(const BuildRequest& request, const Sources& sources, co
   return Compiled{std::move(*library), std::move(*text)};
 }
 
+constexpr std::size_t kMostMessage = 8192;
+
 // Whether the same build would fail in the same way again; one whose compiler was killed may not.
 bool lasting(const Failure& failure) {
   return failure.code == "build" || failure.code == "violation" || failure.code == "bad_input";
@@ -241,7 +244,8 @@ Result<Built> build_fresh(const BuildRequest& request, const Sources& sources, c
   Result<Compiled> compiled = compile(request, sources, argv);
   Result<Signatures> signatures = compiled ? admit_library(compiled->library, request.target) : compiled.failure();
   if (!signatures) {
-    const Failure& failure = signatures.failure();
+    // Names in it are the candidate's, and may have megabytes.
+    const Failure failure{cut_middle(signatures.failure().message, kMostMessage), signatures.failure().code};
     if (lasting(failure)) {
       if (const Status status = cache.store(hash, "", {{"failure", failure.message}, {"code", failure.code}});
           !status) {

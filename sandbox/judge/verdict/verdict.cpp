@@ -2,7 +2,16 @@
 
 #include <utility>
 
+#include "sandbox/jail/output_cut.h"
+
 namespace khost::judge {
+namespace {
+
+// Of a text for people, which may repeat what a stranger wrote: verdicts are kept, sent and shown to agents. A
+// compiler's text, which is cut where it is taken, is whole here.
+constexpr std::size_t kMostDetail = 8192;
+
+}  // namespace
 
 void Verdict::enter(Stage stage) {
   if (!failed_) {
@@ -20,12 +29,13 @@ void Verdict::fail(Outcome status, Stage stage, Reason reason, std::string text)
     status_ = Outcome::void_;
     reason_ = Reason::host;
     detail_ = "the judge has no verdict of status " + std::string(word_of(status)) + " for reason '" +
-              std::string(word_of(reason)) + "' at stage " + std::string(word_of(stage)) + ": " + text;
+              std::string(word_of(reason)) + "' at stage " + std::string(word_of(stage)) + ": " +
+              sandbox::cut_middle(text, kMostDetail);
     return;
   }
   status_ = status;
   reason_ = reason;
-  detail_ = std::move(text);
+  detail_ = sandbox::cut_middle(text, kMostDetail);
 }
 
 void Verdict::fail(Stage stage, Finding finding) {
