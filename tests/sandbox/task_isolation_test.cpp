@@ -197,6 +197,34 @@ TEST_CASE("what a task leaves in the folders of the references is gone when nobo
   CHECK(left == "[]");
 }
 
+TEST_CASE("an answer of millions of parts or words is none") {
+  const std::unique_ptr<judge::Zygote> zygote = tests::reference_zygote();
+  if (!zygote) {
+    return;
+  }
+  for (const std::string piece : {"{},", "[],", "\"\","}) {
+    Result<judge::Child> hostile = zygote->spawn();
+    REQUIRE(hostile);
+    const std::string source = "import os, stat\npiece = b'" + piece + "'\n" + R"(
+text = b'{"inputs":[' + piece * (((64 << 20) - 64) // len(piece)) + b'{}]}'
+for fd in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(fd).st_mode):
+            left = memoryview(len(text).to_bytes(4, "little") + text)
+            while left:
+                left = left[os.write(fd, left):]
+            os._exit(0)
+    except OSError:
+        continue
+)";
+    const Result<Json> answer = hostile->call(
+        {{"kind", "load"}, {"source", source}, {"seed", 1}, {"plant", false}, {"device", "cpu"}}, {}, kTimeout_s);
+    REQUIRE_FALSE(answer);
+    CHECK(answer.failure().code == "gone");
+    CHECK(answer.failure().message == "a Python child answered no JSON");
+  }
+}
+
 TEST_CASE("a task that finds no room in its jail is not to blame for that") {
   const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
   if (!zygote) {

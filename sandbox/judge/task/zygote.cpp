@@ -40,6 +40,10 @@ using Steady = std::chrono::steady_clock;
 constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
+// Of an answer: its parts and words take a hundred bytes each when it is parsed, which is in no jail, and three of text.
+// A model of ten thousand tensors has a fifth of these.
+constexpr std::size_t kMostParts = std::size_t{1} << 20;
+constexpr std::ptrdiff_t kMostQuotes = std::ptrdiff_t{8} << 20;
 constexpr int kLooksForEnd = 100;
 constexpr auto kLookAgain = std::chrono::milliseconds(500);
 
@@ -197,7 +201,8 @@ Result<Json> Child::receive(double timeout_s) {
     }
     bytes.append(buffer, static_cast<std::size_t>(n));
   }
-  Result<Json> answer = parse_json(bytes);
+  const bool wordy = std::count(bytes.begin(), bytes.end(), '"') > kMostQuotes;
+  Result<Json> answer = wordy ? Failure{"", "gone"} : parse_json(bytes, kMostParts);
   if (!answer) {
     return Failure{"a Python child answered no JSON", "gone"};
   }
