@@ -25,9 +25,26 @@ namespace {
 constexpr std::size_t kMostText = 6000;  // of the compiler, as an agent reads it
 constexpr std::size_t kMostOutput = 200000;
 constexpr const char* kDied = "the compiler died";
-// Of g++'s driver, of collect2 and of nvcc.
-constexpr std::array<std::string_view, 3> kKilled{"Killed signal terminated program", "terminated with signal 9",
-                                                  "died due to signal 9"};
+// How a driver begins the line that says so, and what that line holds. g++ has other names where nvcc calls it.
+struct Killed {
+  std::string_view begin, words;
+};
+constexpr std::array<Killed, 3> kKilled{{{"", ": fatal error: Killed signal terminated program "},
+                                         {"collect2: fatal error: ", "terminated with signal 9"},
+                                         {"nvcc error   : '", "' died due to signal 9"}}};
+constexpr std::array<std::string_view, 4> kComplaints{"error:", "Error:", "error   :", "fatal   :"};
+
+bool holds(std::string_view line, std::string_view words) {
+  return line.find(words) != std::string_view::npos;
+}
+
+bool is_of_a_driver(std::string_view line) {
+  return std::any_of(kKilled.begin(), kKilled.end(), [line](const Killed& killed) {
+    const std::string_view program = line.substr(0, line.find(killed.words));
+    return line.rfind(killed.begin, 0) == 0 && holds(line, killed.words) &&
+           (!killed.begin.empty() || program.find_first_of(" \t/:'\"") == std::string_view::npos);
+  });
+}
 }  // namespace
 
 std::string compiler_path(const std::string& target) {
@@ -83,9 +100,20 @@ std::string shortened(std::string text) {
 }
 
 bool tells_of_a_kill(std::string_view text) {
-  return text == kDied || std::any_of(kKilled.begin(), kKilled.end(), [text](std::string_view words) {
-           return text.find(words) != std::string_view::npos;
-         });
+  // A message of the sources (static_assert, #pragma message) may hold any line. But a build that was killed has no other
+  // complaint, and one that was not has one, unless it fell out of the text.
+  bool told = text == kDied;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (is_of_a_driver(line)) {
+      told = true;
+    } else if (holds(line, " bytes left out]") ||
+               std::any_of(kComplaints.begin(), kComplaints.end(), [line](auto words) { return holds(line, words); })) {
+      return false;
+    }
+  }
+  return told;
 }
 
 Result<std::string> run_compiler(const JailSpec& spec, double timeout_s) {

@@ -21,8 +21,8 @@ std::string machine_identity(const std::string& target);
 // Paths of the jail made relative, whole lines in the middle left out beyond 6000 bytes.
 std::string shortened(std::string text);
 
-// Whether a compiler's text says that a part of it was killed, or that it died without a word. By its jail's limit of
-// memory, for one: sources that need more say so again.
+// Whether a compiler's text says that a part of it was killed and nothing else, or that it died without a word. By its
+// jail's limit of memory, for one: sources that need more say so again.
 bool tells_of_a_kill(std::string_view text);
 
 // Runs a compiler in its jail and gives what it said, shortened. Codes: build (the same text), killed (the same, where

@@ -150,6 +150,23 @@ TEST_CASE("what may have been killed by others is tried once more, and what fail
   }
   CHECK_FALSE(may_have_been_killed(verdict("build_failed", "build", "k.cpp:1: error: expected ';'")));
   CHECK_FALSE(may_have_been_killed(verdict("crash", "signal", "ended by signal 11")));
+  // A candidate that ends itself as one whose allocation failed has one try, and so has one that writes a driver's line.
+  CHECK_FALSE(may_have_been_killed(verdict("oom", "memory", blame_window(gone(12, 0)).text.c_str())));
+  CHECK(may_have_been_killed(verdict("oom", "memory", blame_window(gone(0, SIGKILL)).text.c_str())));
+  const std::string driver = "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n";
+  CHECK_FALSE(may_have_been_killed(verdict("build_failed", "plan", driver.c_str())));
+  const std::vector<std::string> forged = {
+      "k.cpp:3:15: error: static assertion failed: Killed signal terminated program cc1plus",
+      "k.cpp:3:15: error: static assertion failed: \n" + driver,
+      "x:2:9: note: '#pragma message: \n" + driver +
+          "'\nx:3:1: fatal error: no.h: No such file or directory\ncompilation terminated.\n",
+      "x:2:9: note: '#pragma message: \n" + driver + "'\n[12345 bytes left out]\n",
+      "x:2:9: note: '#pragma message: \n" + driver + "'\ncollect2: error: ld returned 1 exit status\n",
+      "k.cpp:1: note: g++: fatal error: Killed signal terminated program cc1plus"};
+  for (const std::string& text : forged) {
+    CHECK_FALSE(may_have_been_killed(verdict("build_failed", "build", text.c_str())));
+  }
+  CHECK(may_have_been_killed(verdict("build_failed", "build", ("k.cpp:1: warning: unused\n" + driver).c_str())));
   CHECK_FALSE(may_have_been_killed(verdict("bad_task", "bad_task", "NaN")));
 }
 

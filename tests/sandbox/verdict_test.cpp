@@ -162,6 +162,17 @@ TEST_CASE("a finding of every failure code is one that a verdict can hold") {
   }
 }
 
+TEST_CASE("the text of a verdict has some thousand bytes, however much a stranger wrote") {
+  for (const Reason reason : {Reason::build, Reason::call}) {  // the second one is none of this status
+    Verdict verdict;
+    verdict.fail(Outcome::build_failed, Stage::build, reason, "begin" + std::string(std::size_t{4} << 20, 'x') + "end");
+    CHECK(verdict.detail().size() < 9000);
+    CHECK(verdict.detail().find("begin") != std::string::npos);
+    CHECK(verdict.detail().find("bytes left out") != std::string::npos);
+    CHECK(verdict.detail().substr(verdict.detail().size() - 3) == "end");
+  }
+}
+
 TEST_CASE("no word of a candidate makes a verdict that is not the candidate's fault") {
   std::vector<std::string> words = {"", "forbidden: text", "nonsense", "none", "violation/import"};
   for (const Reason reason : all_reasons()) {

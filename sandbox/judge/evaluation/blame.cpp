@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 8> kOfTask{"bad_task",   "ended",      "t
                                                   "not_finite", "equal_sets", "ambiguous", "trivial"};
 
 constexpr int kOutOfMemory = 12;  // exit status of a subject whose allocation failed
+constexpr const char* kKilledForMemory = "the candidate's process ran out of memory";
 // How a set-up says that it lacks memory, on the host and on a device.
 constexpr std::array<std::string_view, 3> kLackOfMemory{"Cannot allocate memory", "out of memory", "the device has no"};
 
@@ -31,7 +32,8 @@ Reason reason_for(Outcome status, Stage stage, std::string_view code, Reason oth
   return reason && allowed(status, stage, *reason) ? *reason : other;
 }
 
-// Only the kernel sends SIGKILL to a subject that the judge waits for: for want of memory.
+// Only the kernel sends SIGKILL to a subject that the judge waits for: for want of memory. It cannot do so itself
+// (sandbox/subject/narrow.cpp).
 bool ran_out_of_memory(const Window& window) {
   return window.exit && (window.exit->code == kOutOfMemory || window.exit->signal == SIGKILL);
 }
@@ -60,9 +62,11 @@ bool blames_task(const Failure& why) {
 
 bool may_have_been_killed(const Json& verdict) {
   const std::string status = verdict.value("status", ""), reason = verdict.value("reason", "");
-  return (status == "bad_task" && reason == "ended") || (status == "oom" && reason == "memory") ||
-         (status == "build_failed" && reason == "plan" && verdict.value("detail", "") == kChildEnded) ||
-         (status == "build_failed" && sandbox::tells_of_a_kill(verdict.value("detail", "")));
+  const std::string detail = verdict.value("detail", "");
+  return (status == "bad_task" && reason == "ended") ||
+         (status == "oom" && reason == "memory" && detail == kKilledForMemory) ||
+         (status == "build_failed" && reason == "plan" && detail == kChildEnded) ||
+         (status == "build_failed" && reason == "build" && sandbox::tells_of_a_kill(detail));
 }
 
 Finding blame_build(const Failure& why) {
@@ -132,7 +136,8 @@ Finding blame_window(const Window& window) {
       return {Outcome::violation, Reason::affinity, "a thread left the cores that it was given"};
     case Window::End::gone: {
       if (ran_out_of_memory(window)) {
-        return {Outcome::oom, Reason::memory, "the candidate's process ran out of memory"};
+        const bool killed = window.exit->signal == SIGKILL;
+        return {Outcome::oom, Reason::memory, killed ? kKilledForMemory : "an allocation of the candidate failed"};
       }
       const int number = window.exit ? window.exit->signal : 0;
       return number != 0 ? Finding{Outcome::crash, Reason::signal,
