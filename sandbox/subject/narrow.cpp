@@ -7,9 +7,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,6 +48,9 @@ constexpr unsigned kForbidden[] = {
     // which pages of files are in memory
     __NR_fadvise64, __NR_readahead, __NR_mincore, __NR_preadv2, __NR_pwritev2, __NR_sync_file_range,
     451,  // cachestat, which older headers do not name
+    // on which memory pages are made, which counters of the machine tell to others
+    __NR_set_mempolicy, __NR_mbind, __NR_migrate_pages, __NR_move_pages,
+    450,  // set_mempolicy_home_node
 };
 
 // A call, the place of an argument, and the bits of it, all of them or those of `mask`, with which the call is refused.
@@ -82,6 +87,20 @@ constexpr Command kForbiddenCommands[] = {
     {__NR_mmap, 3, MAP_HUGETLB, MAP_HUGETLB},
     {__NR_prctl, 0, PR_SET_THP_DISABLE},
     {__NR_prctl, 0, kMemoryMerge},
+    // the signal by which the kernel ends who has no memory (blame.cpp): such a verdict is tried again
+    {__NR_kill, 1, SIGKILL},
+    {__NR_tkill, 1, SIGKILL},
+    {__NR_tgkill, 2, SIGKILL},
+    {__NR_rt_sigqueueinfo, 1, SIGKILL},
+    {__NR_rt_tgsigqueueinfo, 2, SIGKILL},
+    {__NR_pidfd_send_signal, 1, SIGKILL},
+    {__NR_prctl, 0, PR_SET_PDEATHSIG},
+    {__NR_prlimit64, 1, RLIMIT_CPU},
+    {__NR_prlimit64, 1, RLIMIT_RTTIME},
+#ifdef __NR_setrlimit
+    {__NR_setrlimit, 0, RLIMIT_CPU},
+    {__NR_setrlimit, 0, RLIMIT_RTTIME},
+#endif
     // who may share the subject's core
     {__NR_prctl, 0, kCoreScheduling},
 };

@@ -1,6 +1,6 @@
 // What a candidate may not do beyond what its jail forbids: choose its cores, its scheduling class and its priority,
 // order signals for a time when it is to stand, ask or say which pages of a file are in memory, which outlives the
-// jail, and have pages of another size than what it is compared with.
+// jail, have pages of another size than what it is compared with, and end as the kernel ends who has no memory.
 #pragma once
 
 namespace khost::sandbox {
