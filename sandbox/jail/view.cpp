@@ -62,9 +62,28 @@ void add_etc(Arguments& arguments, const std::vector<EtcFile>& files, const std:
   }
 }
 
+// Files that count what the whole machine does: by these a process would tell something to one in another jail. What
+// programs of people go by (ps, free) is left to jails in which they may be.
+void hide_counters(Arguments& arguments, bool subject) {
+  std::vector<std::string> hidden = {"vmstat",      "zoneinfo",  "buddyinfo",    "pagetypeinfo", "slabinfo",
+                                     "interrupts",  "softirqs",  "schedstat",    "diskstats",    "loadavg",
+                                     "vmallocinfo", "locks",     "pressure/cpu", "pressure/io",  "pressure/memory",
+                                     "timer_list",  "key-users", "pressure/irq"};
+  if (subject) {
+    hidden.insert(hidden.end(), {"stat", "meminfo", "swaps", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state",
+                                 "sys/fs/dentry-state", "sys/kernel/random/entropy_avail", "sys/kernel/pty/nr"});
+  }
+  for (const std::string& name : hidden) {
+    if (access(("/proc/" + name).c_str(), F_OK) == 0) {
+      add(arguments, {"--ro-bind", "/dev/null", "/proc/" + name});  // not as a device: it cannot be opened
+    }
+  }
+}
+
 void add_scratch(Arguments& arguments, const JailSpec& spec) {
   const std::string size = std::to_string(spec.limits.tmp_bytes);
   add(arguments, {"--proc", "/proc", "--dev", "/dev"});
+  hide_counters(arguments, spec.libraries_only);
   for (const std::string& device : spec.devices) {
     add(arguments, {"--dev-bind", device, device});
   }

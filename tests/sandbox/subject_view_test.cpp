@@ -116,11 +116,84 @@ extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
 KHOST_EXPORT(relu_plus_one)
 )";
 
-void check_right(const char* kernel) {
+// Right where it cannot end itself by the signal that the kernel sends for want of memory, whose verdicts are tried
+// again; else it says how many ways there are, or is ended.
+constexpr const char* kKiller = R"(
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  const int own = getpid(), thread = gettid();
+  siginfo_t info = {};
+  info.si_code = SI_QUEUE;
+  rlimit soon = {1, 1};
+  int granted = kill(own, SIGKILL) == 0;
+  granted += syscall(SYS_tkill, thread, SIGKILL) == 0;
+  granted += syscall(SYS_tgkill, own, thread, SIGKILL) == 0;
+  granted += syscall(SYS_rt_sigqueueinfo, own, SIGKILL, &info) == 0;
+  granted += syscall(SYS_rt_tgsigqueueinfo, own, thread, SIGKILL, &info) == 0;
+  granted += syscall(SYS_pidfd_send_signal, syscall(SYS_pidfd_open, own, 0), SIGKILL, nullptr, 0) == 0;
+  granted += setrlimit(RLIMIT_CPU, &soon) == 0;
+  granted += prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+  granted += raise(SIGKILL) == 0;
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = (x[i] > 0 ? x[i] : 0) + 1;
+  }
+  return granted;
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
+// Dies by its own words: a signal that is not the kernel's.
+constexpr const char* kAborts = R"(
+#include <signal.h>
+#include <stdlib.h>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  signal(SIGABRT, [](int) {});
+  raise(SIGABRT);
+  abort();
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
+// Right where nothing that it may read counts what others do; else it says how many files do.
+constexpr const char* kCounts = R"(
+#include <stdio.h>
+#include <initializer_list>
+#include "khost.h"
+extern "C" int relu_plus_one(const float* x, float* out, int64_t n) {
+  int readable = 0;
+  for (const char* path :
+       {"/proc/vmstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/interrupts", "/proc/softirqs", "/proc/stat",
+        "/proc/meminfo", "/proc/diskstats", "/proc/loadavg", "/proc/schedstat", "/proc/locks", "/proc/pressure/cpu",
+        "/proc/pressure/memory", "/proc/sys/fs/file-nr", "/sys/devices/system/node/node0/vmstat"}) {
+    if (FILE* file = fopen(path, "r")) {
+      readable += fgetc(file) != EOF;
+      fclose(file);
+    }
+  }
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = (x[i] > 0 ? x[i] : 0) + 1;
+  }
+  return readable;
+}
+KHOST_EXPORT(relu_plus_one)
+)";
+
+Json verdict_of(const char* kernel) {
   Json body = fixture("cpu/good/relu_plus_one");
   body["files"] = {{"kernels/relu_plus_one.cpp", kernel}};
   body["measure"] = false;
-  const Json verdict = JudgeProcess::shared().ask("evaluate", body);
+  return JudgeProcess::shared().ask("evaluate", body);
+}
+
+void check_right(const char* kernel) {
+  const Json verdict = verdict_of(kernel);
   CAPTURE(verdict.dump());
   CHECK(verdict.value("status", "") == "ok");
 }
@@ -140,6 +213,31 @@ TEST_CASE("a kernel's pages stay as small as those of what it is compared with")
     return;
   }
   check_right(kGrower);
+}
+
+TEST_CASE("a kernel cannot end as the kernel ends who has no memory, and ends itself in other ways") {
+  if (JudgeProcess::python() == nullptr) {
+    MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
+    return;
+  }
+  check_right(kKiller);
+  const Json aborted = verdict_of(kAborts);
+  CAPTURE(aborted.dump());
+  CHECK(aborted.value("reason", "") == "signal");
+  CHECK(aborted.value("detail", "").find("signal 6") != std::string::npos);
+  CHECK_FALSE(aborted["evidence"].contains("retried"));
+}
+
+TEST_CASE("a kernel reads no counter of what others do") {
+  if (JudgeProcess::python() == nullptr) {
+    MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
+    return;
+  }
+  if (judge::kSanitized || kernel_libraries().empty()) {
+    MESSAGE("skipped: this build, or this system, shows subjects all of /usr");
+    return;
+  }
+  check_right(kCounts);
 }
 
 TEST_CASE("a kernel sees no file of the system but the libraries that it may link") {
