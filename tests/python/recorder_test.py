@@ -167,6 +167,18 @@ return out""")
         self.refused("error", "raise SystemExit(0)")
         self.refused("error", "return (")
 
+    def test_constructors_may_look_at_values_and_forward_may_not(self):
+        rates = HEAD.replace("self.norm = ", "self.rates = [x.item() for x in torch.linspace(0, 1, 3)]\n        self.norm = ")
+        levels = rates.replace("class ModelNew", "LEVELS = torch.logspace(-2, 0, 4).tolist()\n\nclass ModelNew")
+        body = "out = torch.empty_like(x)\next.relu(x, out, 32)\nassert self.rates[1] == 0.5\nreturn out"
+        for head in (rates, levels):
+            self.assertEqual(record(body, head)["output_storages"], [128])
+        self.refused("not_replayable", "return x if x[0, 0].item() > 0 else x")
+
+    def test_texts_among_the_outputs(self):
+        plan = record("out = torch.empty_like(x)\next.relu(x, out, 32)\nreturn {'logits': out, 'kind': 'regression'}")
+        self.assertEqual([item["kind"] for item in plan["outputs"]["items"]], ["tensor", "scalar"])
+
     def test_devices_of_the_gpu_are_taken_as_they_are_meant(self):
         plan = record("out = torch.empty(4, 8, device='cuda')\next.relu(x, out, 32)\nreturn out")
         self.assertEqual(plan["output_storages"], [128])

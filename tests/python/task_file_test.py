@@ -17,6 +17,7 @@ from khost.process import zygote  # noqa: E402
 from khost.task.manifest import Layout, over_region  # noqa: E402
 from khost.task.task_file import Task, TaskFault, state_of  # noqa: E402
 from khost.task.task_inspection import inspect_task  # noqa: E402
+from khost.values.planting import Reach  # noqa: E402
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 INPUT = "def get_inputs():\n    return [torch.randn(16, 8)]\n"
@@ -187,6 +188,44 @@ class JudgedTest(unittest.TestCase):
             self.sound(source + f"def get_init_inputs():\n    return {init}\n")
         two = source.replace("__init__(self, c)", "__init__(self, c, d)").replace("self.c = c", "self.c = d['e']")
         self.sound(two + "def get_init_inputs():\n    return [[], {'e': 2}]\n")
+
+    def test_arguments_and_named_ones_that_defaults_would_take_too(self):
+        task = Task(HEAD + model("return x * self.width", "self.width = 2").replace("__init__(self)", "__init__(self, width=1, slope=0.1)")
+                    .replace("self.width = 2", "self.width = width") + INPUT +
+                    "\ndef get_init_inputs():\n    return [[], {'width': 3}]\n", seed=5)
+        self.assertEqual(task.make_model().width, 3)
+        two = Task(HEAD + model("return x").replace("__init__(self)", "__init__(self, sizes, names)") + INPUT +
+                   "\ndef get_init_inputs():\n    return [[4], {'rows': 3}]\n", seed=5)
+        self.assertEqual(two.init_inputs(), ([[4], {"rows": 3}], {}))
+
+    def test_train_that_returns_nothing(self):
+        self.sound(HEAD + model("return self.norm(x)", "self.norm = nn.BatchNorm1d(8)") +
+                   "def train(self, mode=True):\n    nn.Module.train(self, mode)\n\nModel.train = train\n" + INPUT)
+
+    def test_buffers_that_the_first_call_fills(self):
+        seen = self.sound(HEAD + model("""
+            if self.table is None:
+                self.table = self.base.cumsum(0)
+            return x * self.table
+        """, 'self.register_buffer("base", torch.arange(8.0))\nself.register_buffer("table", None, persistent=False)') + INPUT)
+        self.assertEqual([item["name"] for item in seen.layouts[1].manifest()["tree"]["items"]], ["base"])
+
+    def test_scripted_functions_as_attributes(self):
+        seen = self.sound(HEAD + "@torch.jit.script\ndef gate(x):\n    return x * torch.sigmoid(x)\n\n" +
+                          model("return self.gate(x)", "self.gate = gate") + INPUT)
+        self.assertIs(copy.deepcopy(seen.model).gate, seen.model.gate)
+
+    def test_inference_mode_is_looked_into(self):
+        task = Task(HEAD + "class Model(nn.Module):\n    @torch.inference_mode()\n    def forward(self, x):\n"
+                    "        return torch.softmax(x, -1)\n\n" + INPUT, seed=5)
+        self.assertTrue(Reach.of(task.model(1), task.inputs(2)).shifted)
+
+    def test_a_recurrence_that_begins_as_the_identity(self):
+        self.sound(HEAD + model("""
+            for _ in range(400):
+                x = torch.relu(x @ self.weight)
+            return x
+        """, "self.weight = nn.Parameter(torch.eye(8))") + INPUT)
 
     def test_options_of_a_script(self):
         self.sound(HEAD + "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--n', type=int, default=2)\n"

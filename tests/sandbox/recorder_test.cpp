@@ -55,7 +55,7 @@ TEST_CASE("the calibrated tolerance refuses answers that leave work out and acce
     return;
   }
   for (const std::string file : {"tolerance_test.py", "tolerance_kinds_test.py", "tolerance_plain_test.py",
-                                 "planting_test.py", "structure_test.py", "jumps_test.py"}) {
+                                 "planting_test.py", "structure_test.py", "jumps_test.py", "questions_test.py"}) {
     CAPTURE(file);
     const int status = std::system((python + " " KHOST_SOURCE_DIR "/tests/python/" + file).c_str());
     CHECK(WIFEXITED(status));

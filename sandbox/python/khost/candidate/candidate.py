@@ -18,6 +18,7 @@ import types
 import torch.utils.cpp_extension as cpp_extension
 
 from khost.candidate.candidate_policy import SOURCE_NAME, Refused
+from khost.task.init_inputs import arguments
 from khost.task.manifest import key_of, scalar_of
 
 WORKSPACE = "cuda_extension"
@@ -106,8 +107,8 @@ def run_source(source):
     return module
 
 
-def arguments_of(node):
-    """Positional and named arguments of ModelNew, from the tree of what get_init_inputs returned."""
+def arguments_of(node, made_of):
+    """Positional and named arguments of the class `made_of`, from the tree of what get_init_inputs returned."""
     def value(one):
         kind = one["kind"]
         if kind in ("scalar", "none"):
@@ -117,10 +118,7 @@ def arguments_of(node):
         items = [value(item) for item in one["items"]]
         return tuple(items) if kind == "tuple" else items
 
-    init = value(node) if node else []
-    if isinstance(init, dict):
-        return [], init
-    return (init if isinstance(init, (list, tuple)) else [init]), {}
+    return arguments(value(node) if node else [], made_of)
 
 
 def imports_workspace(source):

@@ -176,7 +176,8 @@ def run_forward(module, arguments, inputs):
     try:
         with stopped_after(FORWARD_S), mode, torch.device("cuda"), torch.no_grad():
             args, kwargs = arguments
-            model = module.ModelNew(*args, **kwargs).eval()
+            model = module.ModelNew(*args, **kwargs)
+            model.eval()
             values = stand_ins(inputs["tree"])
             values = values if isinstance(values, (tuple, list, dict)) else [values]
             model(**values) if isinstance(values, dict) else model(*values)
@@ -212,7 +213,7 @@ class Recorder:
         check(self.source)
         with self.raised:
             module = run_source(self.source)
-            arguments = arguments_of(self.request.get("init"))
+            arguments = arguments_of(self.request.get("init"), module.ModelNew)
             try:
                 with torch.device("meta"):
                     module.ModelNew(*arguments[0], **arguments[1])

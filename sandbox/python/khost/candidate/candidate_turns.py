@@ -94,8 +94,10 @@ def make_step(request, inputs, state):
         return lambda: torch.cuda._sleep(0)  # one kernel that does nothing, as the empty plan has
     rules = Rules(request["most_operators"], request["audits"]) if request["rules"] == "mixed" else None
     module = load_module(request["source"], request["built"], *([rules.wrapped] if rules else []))
-    args, kwargs = arguments_of(request["init"])
-    model = module.ModelNew(*args, **kwargs).eval().requires_grad_(False).cuda()
+    args, kwargs = arguments_of(request["init"], module.ModelNew)
+    model = module.ModelNew(*args, **kwargs)
+    model.eval()  # whose train() may return nothing
+    model.requires_grad_(False).cuda()
     adopt(model, over_region(request["state"], state))
     values = over_region(request["inputs"], inputs)
     values = values if isinstance(values, (tuple, list, dict)) else [values]

@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # For a run by itself; in a zygote the package is known.
 sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
 
+from khost.task.init_inputs import arguments
 from khost.task.manifest import named_key, scalar_node
 from khost.candidate.candidate_policy import SOURCE_NAME, Refused, check as check_names, line_of_traceback
 from khost.candidate.recorder_operators import Operators, compiles, computes, numbered, resolved_steps
@@ -258,7 +259,7 @@ def output_tree(recorder, value, outputs):
         return tensor_node(value, entry["index"])
     if value is None:
         return {"kind": "none"}
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, str)):
         return scalar_node(value)
     if isinstance(value, (tuple, list)):
         return {"kind": "tuple" if isinstance(value, tuple) else "list",
@@ -303,21 +304,31 @@ def candidate_class(request, recorder):
     return candidate.ModelNew
 
 
-def plan_of(request, recorder):
+def model_made(request, recorder):
+    """ModelNew with its own weights, or the reference's Model, and the manifest of the state that it is to have."""
+    compiled, torch.compile = torch.compile, left_as_it_is  # the task's own
+    task = run_source(request["model_source"], "model.py", guarded=False)
+    init = task.get_init_inputs() if hasattr(task, "get_init_inputs") else []
+
+    def made(of):
+        args, kwargs = arguments(init, of)
+        return of(*args, **kwargs)
+
+    state = request.get("state") or state_manifest(made(task.Model))
+    if "model_new_source" in request:
+        torch.compile = compiled
+    model = made(candidate_class(request, recorder) or task.Model)
+    model.eval()  # whose train() may return nothing
+    return model, state
+
+
+def plan_of(request, recorder, place):
     check_imports(request.get("model_new_source", ""))
     sys.modules["cuda_extension"] = extension_module(recorder)
-    compiled = torch.compile
+    with torch.no_grad(), torch.device(place):
+        model, state = model_made(request, recorder)
     with torch.no_grad(), torch.device("meta"):
-        torch.compile = left_as_it_is  # the task's own
-        task = run_source(request["model_source"], "model.py", guarded=False)
-        init = task.get_init_inputs() if hasattr(task, "get_init_inputs") else []
-        args, kwargs = ([], init) if isinstance(init, dict) else (list(init), {})
-        state = request.get("state") or state_manifest(task.Model(*args, **kwargs))
-        if "model_new_source" in request:
-            torch.compile = compiled
-        made_of = candidate_class(request, recorder) or task.Model
-        model = made_of(*args, **kwargs).eval()
-        adopt_state(model, state, recorder.memory)
+        adopt_state(model.to("meta"), state, recorder.memory)
         values = values_of(request["inputs"]["tree"], tensors_of(request["inputs"], recorder.memory, "input"))
         with OneDevice(recorder.operators is not None), Watch(recorder):
             recorder.recording = True
@@ -338,11 +349,15 @@ def looks_at_values(error):
     return "meta" in text and any(word in text for word in ("item", "tolist", "numpy", "data", "nonzero"))
 
 
-def record(request):
+def record(request, place="meta"):
+    """`place`: where constructors and the files' other code run: on meta tensors, which costs nothing; and again with values
+    where they look at them (rates of `torch.linspace` by `.item()`), which forward may not."""
     recorder = Recorder(request["signatures"], request.get("rules", "own"), "model_new_source" not in request)
     try:
-        return plan_of(request, recorder)
+        return plan_of(request, recorder, place)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too
+        if place == "meta" and not recorder.recording and recorder.first_refusal is None and looks_at_values(caught):
+            return record(request, "cpu")
         error = recorder.first_refusal or caught
         refused = isinstance(error, Refused)
         if refused:

@@ -12,6 +12,9 @@ ADVICE = (
      "forward runs without gradients: take them beneath torch.enable_grad(), of tensors that ask for them there"),
     (r"Model(\.__init__)?\(\) (takes|missing|got)|__init__\(\) missing \d+ required",
      "get_init_inputs gives the arguments of Model: a list of them, a dict of named ones, or both as [[...], {...}]"),
+    (r"NestedTensorImpl",
+     "in evaluation nn.TransformerEncoder packs padded sequences into nested tensors, which cannot be measured: give it "
+     "enable_nested_tensor=False"),
     (r"get_inputs\(\) missing", "get_inputs is called without arguments: give each of them a default"),
     (r"forward\(\) (takes|missing|got)", "get_inputs gives the arguments of forward, in their order"),
 )

@@ -9,7 +9,9 @@ from khost.task.manifest import Layout, leaves, mapped
 from khost.values.planting import Reach, plant, plant_state
 from khost.task.task_file import Task, call, state_of
 
-BLOCKS = 4        # places of a tensor that are changed, one after the other
+LINE = 16         # elements that are changed together, about what a core reads at once
+PROBES = 24       # places of a tensor where that is tried, one after the other
+FAR = 8           # times its largest element
 BUDGET_S = 20     # tensors that were not asked for by then count for nothing
 
 
@@ -27,36 +29,41 @@ def mixed(request, region):
     return {}
 
 
-def changed(tensor, block):
-    """The tensor with one of its blocks changed."""
-    result = tensor.clone()
-    flat = result.reshape(-1)
-    size = max(1, flat.numel() // BLOCKS)
-    part = flat[block * size:(block + 1) * size]
+def changes(tensor, place, generator):
+    """Other numbers for the elements from a place on: larger than all of a float tensor, then smaller, since a maximum and a
+    relu show one of them only; and for whole numbers some that the tensor has elsewhere, which as indices stay in range."""
+    line = slice(place, place + LINE)
+    flat = tensor.reshape(-1)
     if tensor.dtype == torch.bool:
-        part.logical_not_()
-    elif tensor.is_floating_point():
-        part.mul_(1.5).add_(0.25)
-    else:
-        part.copy_(part.flip(0))
-    return result.reshape(tensor.shape)
+        return line, [flat[line].logical_not()]
+    if tensor.is_floating_point():
+        far = FAR * float(flat.abs().nan_to_num(posinf=0.0).max()) + 1.0
+        return line, [torch.full_like(flat[line], far), torch.full_like(flat[line], -far)]
+    return line, [flat[torch.randint(flat.numel(), flat[line].shape, generator=generator).to(flat.device)]]
 
 
-def matters(tensor, outputs, answer):
-    """Whether every block of a tensor changes an output."""
-    if tensor.numel() < BLOCKS or not tensor.is_contiguous():
-        return False
-    kept = tensor.clone()
+def share_that_matters(tensor, outputs, answer):
+    """Of the lines of a cache that a tensor takes, the share that changes an output: all where each that was tried does, else
+    half of what was seen. A table of which few rows are looked up need not be read, nor what is before a last step."""
+    if not tensor.numel() or not tensor.is_contiguous():
+        return 0.0
+    generator = torch.Generator().manual_seed(tensor.numel())
+    kept, flat, hits = tensor.clone(), tensor.reshape(-1), 0
     try:
-        for block in range(BLOCKS):
-            tensor.copy_(changed(kept, block))
-            if all(torch.equal(a, b) for a, b in zip(outputs, answer())):
-                return False
-        return True
+        for _ in range(PROBES):
+            place = int(torch.randint(max(1, flat.numel() - LINE + 1), (1,), generator=generator))
+            line, others = changes(kept, place, generator)
+            for other in others:
+                flat[line] = other
+                if not all(torch.equal(a, b) for a, b in zip(outputs, answer())):
+                    hits += 1
+                    break
+            flat[line] = kept.reshape(-1)[line]
     except Exception:  # an index out of its range: nothing can be said
-        return False
+        return 0.0
     finally:
         tensor.copy_(kept)
+    return 1.0 if hits == PROBES else 0.5 * hits / PROBES
 
 
 def compulsory(request):
@@ -73,6 +80,5 @@ def compulsory(request):
         if tensor.data_ptr() in seen or time.perf_counter() > end:
             continue
         seen.add(tensor.data_ptr())
-        if matters(tensor, outputs, answer):
-            total += tensor.numel() * tensor.element_size()
+        total += share_that_matters(tensor, outputs, answer) * tensor.numel() * tensor.element_size()
     return {"bytes": total}

@@ -15,11 +15,13 @@ import types
 
 import torch
 
+from khost.task.init_inputs import arguments
 from khost.task.manifest import leaves, with_tensors
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
 compile_model = torch.compile  # for whoever compiles a task's model on purpose
+torch.jit.ScriptFunction.__deepcopy__ = lambda function, _: function  # which nothing can change, nor copy
 LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
 
 
@@ -45,6 +47,12 @@ def seed_all(seed):
 def left_as_it_is(model=None, *args, **options):
     """torch.compile in a task's file: it says how fast, not what; whether a compiler is faster is a baseline's question."""
     return (lambda function: function) if model is None else model
+
+
+def without_gradients(mode=True):
+    """torch.inference_mode in a task's file: what is computed under it cannot be looked into, and without gradients it computes
+    the same."""
+    return torch.no_grad(mode) if callable(mode) else torch.no_grad()
 
 
 def moved(value, device):
@@ -81,6 +89,7 @@ class Task:
         self.draws_there = device != "cpu"  # whether the task's own code may draw on the device
         seed_all(seed)
         torch.compile = left_as_it_is
+        torch.inference_mode = torch.autograd.inference_mode = without_gradients
         self.module = own_file_only(lambda: executed(source))
         self.constants, self.frozen = None, set()  # see constant_inputs; names of unchanging parameters that are not trained
         self.unchanging = None  # names of parameters that a constructor makes the same, whatever the seed is
@@ -121,21 +130,7 @@ class Task:
             init = []
         if not isinstance(init, (list, tuple, dict)):
             raise TaskFault("does_not_load", f"get_init_inputs returns {a_type(init)}: a list, a tuple or a dict is expected")
-        if isinstance(init, dict):
-            return [], init
-        return (list(init[0]), init[1]) if self.are_both(init) else (list(init), {})
-
-    def are_both(self, init):
-        """Whether these are positional and named arguments, [[...], {...}], which Model takes so and not as two."""
-        return len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict) and \
-            not self.takes(init, {}) and self.takes(init[0], init[1])
-
-    def takes(self, args, kwargs):
-        try:
-            inspect.signature(self.module.Model).bind(*args, **kwargs)
-            return True
-        except (TypeError, ValueError):
-            return False
+        return arguments(init, self.module.Model)
 
     def make_model(self):
         """Without gradients: a tensor that a constructor computes of parameters (weight_norm) could not be copied else."""
@@ -152,7 +147,8 @@ class Task:
         if self.device != "cpu":
             model.to(self.device)
         trained = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
-        model.eval().requires_grad_(False)
+        model.eval()  # whose train() may return nothing, as in models with frozen stages
+        model.requires_grad_(False)
         if live:
             unchanging = self.same_in_each_draw(model, seed)
             self.frozen = unchanging - trained
@@ -265,10 +261,10 @@ def add_noise(data, noise):
 
 
 def factors(data, noise):
-    """By what a parameter is multiplied that is the same in each draw: numbers from .5 to 1.5, to 1 where all of it is below
-    one. Zeros and signs stay, a triangular weight is one still; one that is in an order has one factor."""
+    """By what a parameter is multiplied that is the same in each draw: numbers from .5 to 1.5, to 1 where all of it is one
+    or less: a recurrence that begins as the identity would grow without end. Zeros and signs stay, a triangular weight is one still; one that is in an order has one factor."""
     drawn = noise(data.reshape(-1)[:1].clone()) if in_order(data) else noise(data)
-    return drawn.mul(0.5 if float(data.abs().max()) < 1 else 1.0).add_(0.5)
+    return drawn.mul(0.5 if float(data.abs().max()) <= 1 else 1.0).add_(0.5)
 
 
 def in_order(data):

@@ -39,12 +39,13 @@ def inspect_task(task, seed, live=False, draw=None):
     model = task.model(seed, live=live)
     values = draw(seed + 1)
     inputs = laid_out("get_inputs", lambda: Layout(plain(values), task.names(values)))
+    state = laid_out("Model", lambda: Layout(state_of(model)))  # before a call, which may fill buffers by itself
     given = fresh(values)
     seed_all(seed)
     value = with_tensors(call(model, given), torch.clone)  # a later call may write into what Model keeps and returns
     outputs = laid_out("forward", lambda: Layout(value, contiguous=True))
     check_value(value)
-    seen = Inspected(model, values, value, (inputs, laid_out("Model", lambda: Layout(state_of(model))), outputs),
+    seen = Inspected(model, values, value, (inputs, state, outputs),
                      not same(values, given))
     del given
     check_repeats(task, seen, seed, live)
@@ -145,9 +146,9 @@ def check_construction(task, seen, seed, live):
     other = loaded_again(task)
     second = other.model(seed + 1, live=live)
     check_form("Model draws", seen.layouts[1], Layout(state_of(second)))
-    theirs = state_of(second)
-    for name, tensor in state_of(seen.model).items():
-        theirs[name].data.copy_(tensor.data)
+    mine = state_of(seen.model)
+    for name, tensor in state_of(second).items():
+        tensor.data.copy_(mine[name].data)
     if not near(seen.value, call(second, seen.inputs())):
         names = drawn_outside(task, other, seen.model, second)
         raise TaskFault("hidden_state", f"Model depends on what is drawn outside of its state dict ({names}), which no "

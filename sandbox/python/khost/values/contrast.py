@@ -66,10 +66,21 @@ class Range:
 
 def blank_slice(tensor, generator, small):
     """One slice of a tensor along its first axis becomes zero, which what guards a division must bear; neither the last one
-    nor the `small` one."""
-    others = tensor.shape[0] - 2
-    if tensor.dim() > 1 and tensor.shape[0] >= 2 * ROWS:
-        tensor[(small + 1 + int(torch.randint(others, (1,), generator=generator))) % (others + 1)] = 0
+    nor the `small` one. Of a small batch it is one along its first axes together."""
+    axes, slices = 0, 1
+    while slices < 2 * ROWS and axes < tensor.dim() - 1:
+        slices, axes = slices * tensor.shape[axes], axes + 1
+    if slices < 2 * ROWS:
+        return
+    inner = slices // tensor.shape[0]  # of one along the first axis
+    others = [place for place in (int(x) for x in torch.randint(slices - 1, (8,), generator=generator))
+              if place // inner != small or (inner > 1 and not small)]
+    for place in others[:1]:
+        index = []
+        for size in reversed(tensor.shape[:axes]):
+            index.insert(0, place % size)
+            place //= size
+        tensor[tuple(index)] = 0
 
 
 def shrink_slices(tensor, generator):

@@ -23,6 +23,7 @@ READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another numb
 COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", "isin"}
 CONSTANTS = {"lift_fresh"}  # torch.tensor in a forward
 DTYPE_OF = torch.Tensor.dtype.__get__
+OF_MODULES = set(vars(torch.nn.Module()))  # what every module has, its parameters, buffers and modules among it
 
 
 class AsRead:
@@ -232,6 +233,7 @@ def run_in_double(model, values, move=None, result_of=None):
         for name, tensor in state_of(wide).items():
             if tensor.is_floating_point():
                 as_read.note(tensor.data, own[name].data)
+        change_attributes(wide, widen)
         given, told = with_tensors(values, widen), dtype_told([*leaves(values), *own.values()])
         with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, result_of):
             outputs = call(wide, given)
@@ -244,8 +246,18 @@ def run_moved(model, values, move):
     """The outputs in the reference's own precision, inputs and state changed by `move`."""
     other = copy.deepcopy(model)
     move_state(other, model, move)
+    change_attributes(other, lambda t: move(t.clone(), t))
     changed = with_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
     return [leaf.detach() for leaf in leaves(call(other, changed))]
+
+
+def change_attributes(model, change):
+    """Replaces tensors that modules keep as plain attributes: tables and caches, which .double() and a state dict leave out.
+    A kernel has to compute such a table by itself, so its rounding belongs to what is allowed."""
+    for module in model.modules():
+        for key, value in list(vars(module).items()):
+            if key not in OF_MODULES and any(t.is_floating_point() for t in leaves(value)):
+                vars(module)[key] = with_tensors(value, lambda t: change(t) if t.is_floating_point() else t)
 
 
 def move_state(model, original, move):

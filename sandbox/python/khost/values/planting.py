@@ -19,7 +19,7 @@ OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
 NOWHERE = "no input bears outliers"
 LARGEST = 6       # times the largest element, the outlier in the last place of a tensor is, ...
 OTHERS = 5        # ... and others are at most
-STEEP = 256.0     # exp of it is no float32
+STEEP = 256.0     # exp of it is no float32, its square no float16
 LOST = 1 << 16    # terms of a sum from which those at the ends of axes are larger, so that one of them shows, ...
 MOST_REACH = 256  # ... by so many times at most
 LONG = 1 << 12    # elements of a tensor for each one of an output from which a few of them are lost in a sum
@@ -29,10 +29,13 @@ LONG = 1 << 12    # elements of a tensor for each one of an output from which a 
 # tasks that other sets say nothing about.
 KINDS = ("outliers", "arranged", "zeros", "state", "extremes", "within", "bold")
 USUAL, BOLD = KINDS[:5], ("outliers", "bold")
+POWERS, INVERSE_POWER = {torch.ops.aten.pow.Tensor_Scalar, torch.ops.aten.pow_.Scalar}, "pow, negative"
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
-           "std_mean"}
-SHIFTED = {"_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "exp", "exp_"}  # with a maximum subtracted, where one is safe
+           "std_mean", INVERSE_POWER}
+DIVISIONS, BOUNDS = {"div", "div_", "reciprocal"}, {"clamp", "clamp_", "clamp_min", "clamp_min_", "maximum", "max"}
+# What is safe with a maximum subtracted only, or in a form that takes no exp of large numbers.
+SHIFTED = {"_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "exp", "exp_", "tanh", "tanh_"}
 OF_STATE = 1 << 40  # tells the places in a model's state from those in its inputs, and leaves signs as they are
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
@@ -50,6 +53,8 @@ class Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.names.add(func.__name__.split(".")[0])
+        if func in POWERS and args[1] < 0:
+            self.names.add(INVERSE_POWER)
         return func(*args, **(kwargs or {}))
 
 
@@ -92,7 +97,8 @@ class Reach:
         sizes = [x.numel() for x in outputs if x.numel()] or [1]
         state = sum(data.numel() for _, data in live_state(model))
         shifted = bool(mode.names & SHIFTED) or any("dot_product" in name for name in mode.names)
-        return Reach(read / max(sizes), bool(mode.names & GUARDED), min(sizes), state / max(sizes), shifted)
+        guarded = bool(mode.names & GUARDED) or bool(mode.names & DIVISIONS and mode.names & BOUNDS)
+        return Reach(read / max(sizes), guarded, min(sizes), state / max(sizes), shifted)
 
     def of_state(self):
         return Reach(self.state, False, self.fewest)
@@ -140,7 +146,8 @@ def add_outliers(tensor, generator=None, up=1, reach=None, last=1, share=OUTLIER
     factor[0], factor[1:2] = LARGEST * sign[0], OTHERS * sign[1:2]
     finite = flat[:LOOKED_AT][torch.isfinite(flat[:LOOKED_AT])]
     scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1e-3)
-    steep = STEEP / scale if extremes and reach.shifted else 0.0
+    squared = reach.guarded and tensor.dtype == torch.float16  # by a kernel in its own dtype, which then is infinite
+    steep = STEEP / scale if extremes and (reach.shifted or squared) else 0.0
     factor[:len(ends)] *= max(reach.largest(), steep) / LARGEST
     factor = factor.to(flat.device)
     where = where.to(flat.device)
