@@ -17,6 +17,7 @@
 
 #include "sandbox/jail/cgroup.h"
 #include "sandbox/jail/fd.h"
+#include "sandbox/jail/patience.h"
 #include "sandbox/jail/scratch.h"
 #include "sandbox/jail/settings.h"
 #include "sandbox/jail/spawn.h"
@@ -94,9 +95,12 @@ struct Message {
 // One message of khost-jail-exec, with the pid of its sender as this process sees it (the kernel translates).
 // Empty text: none came in time, or the other end is gone.
 Message receive(int socket, int timeout_ms) {
+  const Patience patience(timeout_ms / 1000.0);
   pollfd waiting{socket, POLLIN, 0};
-  if (poll(&waiting, 1, timeout_ms) <= 0) {
-    return {};
+  while (poll(&waiting, 1, patience.left_ms()) <= 0) {
+    if (patience.over()) {
+      return {};
+    }
   }
   char text[4096];
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];

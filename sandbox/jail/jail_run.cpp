@@ -10,6 +10,7 @@
 #include "sandbox/jail/fd.h"
 #include "sandbox/jail/jail.h"
 #include "sandbox/jail/output_cut.h"
+#include "sandbox/jail/patience.h"
 
 namespace khost::sandbox {
 namespace {
@@ -32,9 +33,9 @@ void make_nonblocking(const Fd& fd) {
   fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
 }
 
-// Feeds and drains the pipes until the tree is gone and the pipes are empty, or until the deadline.
+// Feeds and drains the pipes until the tree is gone and the pipes are empty, or until patience ends.
 void pump(Jail& jail, Pipe& in, Fd& out, Fd& err, const std::string& input, HeadTail& out_text, HeadTail& err_text,
-          Clock::time_point deadline) {
+          const Patience& patience) {
   size_t fed = 0;
   char buffer[65536];
   bool ended = false;
@@ -51,8 +52,7 @@ void pump(Jail& jail, Pipe& in, Fd& out, Fd& err, const std::string& input, Head
     if (fed == input.size()) {
       in.write.reset();
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
+    if (patience.over()) {
       return;
     }
     // poll skips negative descriptors
@@ -60,7 +60,7 @@ void pump(Jail& jail, Pipe& in, Fd& out, Fd& err, const std::string& input, Head
                         {out.get(), POLLIN, 0},
                         {err.get(), POLLIN, 0},
                         {ended ? -1 : jail.exit_fd(), POLLIN, 0}};
-    poll(waiting, 4, static_cast<int>(std::min<long long>(left, 1 << 30)));
+    poll(waiting, 4, patience.left_ms());
     if (in.write && waiting[0].revents != 0) {
       const ssize_t n = write(in.write.get(), input.data() + fed, input.size() - fed);
       if (n >= 0) {
@@ -111,13 +111,12 @@ Result<Output> run_in_jail(const JailSpec& spec, const std::string& input, doubl
   make_nonblocking(in->write);
   make_nonblocking(out->read);
   make_nonblocking(err->read);
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                           std::chrono::duration<double>(std::min(timeout_s, 1e8)));
+  const Patience patience(std::min(timeout_s, 1e8));
   HeadTail out_text(output_bytes);
   HeadTail err_text(output_bytes);
-  pump(*jail, *in, out->read, err->read, input, out_text, err_text, deadline);
+  pump(*jail, *in, out->read, err->read, input, out_text, err_text, patience);
   Output output;
-  output.exit = jail->wait(deadline);
+  output.exit = jail->wait(Clock::now() + std::chrono::milliseconds(patience.left_ms()));
   output.out = out_text.text();
   output.err = err_text.text();
   output.truncated = out_text.dropped() > 0 || err_text.dropped() > 0;

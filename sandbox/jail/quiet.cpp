@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 #include "sandbox/jail/tree.h"
@@ -19,6 +21,16 @@ constexpr int kMostPasses = 50;  // a process may fork until it is stopped
 constexpr double kLeastRun_s = 1e-3;
 constexpr double kLongestStop_s = 0.02;
 std::atomic<unsigned> begun, over;
+
+using Steady = std::chrono::steady_clock;
+std::mutex standing_mutex;  // of the three below
+int standing = 0;           // periods that are active
+Steady::time_point standing_since;
+double stood_before_s = 0;  // in periods that are over
+
+double seconds_since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
 
 void send(int pidfd, int number) {
   syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0);
@@ -35,6 +47,10 @@ bool is_jail(pid_t pid) {
 
 Quiet::Quiet(pid_t keep, pid_t host) : keep_(keep), host_(host) {
   begun++;
+  {
+    const std::scoped_lock lock(standing_mutex);
+    standing_since = standing++ == 0 ? Steady::now() : standing_since;
+  }
   stop_new_processes();
 }
 
@@ -42,7 +58,16 @@ Quiet::~Quiet() {
   for (const auto& [pid, one] : stopped_) {
     send(one.fd.get(), SIGCONT);
   }
+  {
+    const std::scoped_lock lock(standing_mutex);
+    stood_before_s += --standing == 0 ? seconds_since(standing_since) : 0;
+  }
   over++;
+}
+
+double Quiet::stood_s() {
+  const std::scoped_lock lock(standing_mutex);
+  return stood_before_s + (standing > 0 ? seconds_since(standing_since) : 0);
 }
 
 std::optional<unsigned> Quiet::completed_count() {

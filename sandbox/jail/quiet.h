@@ -31,6 +31,8 @@ class Quiet {
   // The number of finished quiet periods, or nothing while one is active. If it is the same before and after a look at
   // a process, no quiet period had stopped that process. Any thread.
   static std::optional<unsigned> completed_count();
+  // Seconds in which this process has stopped others until now, an active period included. Any thread.
+  static double stood_s();
   std::size_t stopped() const { return stopped_.size(); }
 
  private:

@@ -11,7 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "sandbox/jail/jail.h"
+#include "sandbox/jail/patience.h"
 #include "sandbox/jail/tree.h"
+#include "tests/sandbox/jail_kit.h"
 
 using namespace khost::sandbox;
 
@@ -49,6 +52,33 @@ TEST_CASE("a process that goes on again although something is timed is stopped a
   CHECK(comes_to(pid, false));
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
+}
+
+TEST_CASE("time in which something is timed does not count for the limits of what stands meanwhile") {
+  const Patience patience(0.2);
+  {
+    const Quiet quiet(0, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    CHECK_FALSE(patience.over());
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  CHECK(patience.over());
+  CHECK(Patience(1).left_s() > 0.9);
+  CHECK(Patience(0).left_ms() == 0);
+}
+
+TEST_CASE("a build that stands because something is timed is not too late") {
+  JailSpec spec = khost::tests::shell("sleep 0.5; echo built");
+  Output output;
+  std::thread build([&] { output = run_in_jail(spec, "", 1.5, 100).value(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  {
+    const Quiet quiet(0, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  }
+  build.join();
+  CHECK(output.out == "built\n");
+  CHECK_FALSE(output.exit.timed_out);
 }
 
 TEST_CASE(

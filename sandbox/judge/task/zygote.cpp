@@ -19,6 +19,7 @@
 #include "host/base/json_text.h"
 #include "sandbox/abi/manifest.h"
 #include "sandbox/jail/output_cut.h"
+#include "sandbox/jail/patience.h"
 #include "sandbox/jail/quiet.h"
 #include "sandbox/jail/tree.h"
 #include "sandbox/judge/task/zygote_jail.h"
@@ -29,15 +30,15 @@ namespace khost::judge {
 using sandbox::Fd;
 using sandbox::Jail;
 using sandbox::JailSpec;
+using sandbox::Patience;
 using sandbox::send_with_fds;
 using sandbox::system_failure;
 
 namespace {
 
 namespace fs = std::filesystem;
-using Steady = std::chrono::steady_clock;
 
-constexpr int kForkTimeout_s = 60;     // it may stand still while something is timed
+constexpr int kForkTimeout_s = 60;
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
 // Of an answer: its parts and words take a hundred bytes each when it is parsed, which is in no jail, and three of text.
@@ -45,12 +46,16 @@ constexpr std::size_t kMostSaid = 4096;
 constexpr std::size_t kMostParts = std::size_t{1} << 20;
 constexpr std::ptrdiff_t kMostQuotes = std::ptrdiff_t{8} << 20;
 constexpr int kLooksForEnd = 100;
-constexpr auto kLookAgain = std::chrono::milliseconds(500);
+constexpr double kLookAgain_s = 0.5;
 
-bool wait_for(int fd, short what, Steady::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now()).count();
-  pollfd waiting{fd, what, 0};
-  return left > 0 && poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 1 << 30))) > 0;
+bool wait_for(int fd, const Patience& patience) {
+  pollfd waiting{fd, POLLIN, 0};
+  while (!patience.over()) {
+    if (poll(&waiting, 1, patience.left_ms()) > 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Whether it was stopped by a signal that is not of the judge's own silence (sandbox/jail/quiet.h).
@@ -97,9 +102,8 @@ std::string last_words(int fd) {
 // Blocks until the zygote said that it is ready. A process that has ended is noticed at once: its end of the socket is
 // the only one that is left.
 Status wait_until_ready(int socket, const PythonPlace& place, const std::string& name, int words) {
-  const auto begin = Steady::now();
   char text[4096];
-  const bool asked = wait_for(socket, POLLIN, begin + std::chrono::seconds(kImportTimeout_s));
+  const bool asked = wait_for(socket, Patience(kImportTimeout_s));
   const ssize_t size = asked ? recv(socket, text, sizeof text, 0) : 0;
   if (size <= 0) {
     const std::string said = last_words(words);
@@ -156,8 +160,7 @@ Status Child::send(const Json& request, const std::vector<int>& fds) {
 }
 
 Result<Json> Child::receive(double timeout_s) {
-  const auto deadline =
-      Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(timeout_s));
+  const Patience patience(timeout_s);
   std::string bytes;
   std::size_t wanted = 4;
   bool head = true;
@@ -176,7 +179,7 @@ Result<Json> Child::receive(double timeout_s) {
       wanted = size;
       continue;
     }
-    if (!wait_for(channel_.get(), POLLIN, deadline)) {
+    if (!wait_for(channel_.get(), patience)) {
       return Failure{"a Python child did not answer in " + std::to_string(static_cast<int>(timeout_s)) + " s",
                      "timeout"};
     }
@@ -284,8 +287,8 @@ Result<Child> Zygote::spawn() {
       return gone;
     }
   }
-  const auto deadline = Steady::now() + std::chrono::seconds(kForkTimeout_s);
-  while (!wait_for(child.channel_.get(), POLLIN, Steady::now() + kLookAgain) && Steady::now() < deadline) {
+  const Patience patience(kForkTimeout_s);
+  while (!wait_for(child.channel_.get(), Patience(kLookAgain_s)) && !patience.over()) {
     if (stopped_by_others(jail_.pid())) {  // nobody but what runs in it does that
       const std::scoped_lock lock(mutex_);
       end();
