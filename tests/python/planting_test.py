@@ -51,6 +51,21 @@ class Planting(unittest.TestCase):
             self.assertNotEqual(why, "")
             self.assertEqual(count, 0)
 
+    def test_a_part_of_another_tensor_bears_outliers_and_windows_do_not(self):
+        whole = torch.randn(4, 129, 64)
+        part, before = whole[:, :-1], whole[:, -1].clone()
+        self.assertEqual(plant([part], 4).why, "")
+        self.assertGreater(float(part.abs().max()), 10)
+        self.assertTrue(torch.equal(whole[:, -1], before))
+        windows = torch.randn(128).unfold(0, 8, 1)
+        self.assertNotEqual(plant([windows], 4).why, "")
+
+    def test_whole_numbers_far_away_are_no_bounds(self):
+        x, steps = torch.randn(8, 512), torch.randint(100, 1000, (8, 1)).float()
+        self.assertEqual(plant([x, steps], 4).why, "")
+        bounded, ends = torch.rand(8, 512) * 90 - 1, torch.arange(100.0, 108.0).unsqueeze(1)
+        self.assertIn("in order", plant([bounded, ends], 4, ("outliers",)).why)
+
     def test_the_task_s_own_generator_is_not_used(self):
         state = torch.get_rng_state()
         values = [torch.randn(64, 64, generator=torch.Generator().manual_seed(2))]

@@ -59,6 +59,11 @@ class Jumps(unittest.TestCase):
         read = Calibrated("x.mul_(1.1) > 0.5", X).calibration.sample().model
         self.assertEqual(run_in_double(read, [torch.full((4,), 0.5)])[0].tolist(), [True] * 4)
 
+    def test_halves_of_an_input_are_rounded_as_the_reference_rounds_them(self):
+        c = Calibrated("torch.round(x).to(torch.int32)", "torch.randint(-(1 << 19), 1 << 19, (512, 512)).float() / 8")
+        self.assertEqual(c.wrong(lambda x: [torch.round(x).to(torch.int32)]), [0])
+        self.assertGreater(c.wrong(lambda x: [torch.floor(x + 0.5).to(torch.int32)])[0], 10000)
+
     def test_rounded_tenths_are_judged_by_their_steps(self):
         c = Calibrated("torch.round(x * 10)", HUNDREDTHS)
         self.assertEqual(c.answer["uninformative"], "")

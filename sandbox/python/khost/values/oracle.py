@@ -21,6 +21,7 @@ WIDE, HALVES = (torch.float32, torch.float64), (torch.float16, torch.bfloat16)
 READS_BITS = {torch.ops.aten.view.dtype}  # the bits of a float are another number in double
 # What these say of numbers that nothing was computed on is no matter of rounding.
 COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", "isin"}
+ROUNDINGS = {"round", "floor", "ceil", "trunc"}  # exact as those are, and as are whole numbers made of an input
 CONSTANTS = {"lift_fresh"}  # torch.tensor in a forward
 DTYPE_OF = torch.Tensor.dtype.__get__
 OF_MODULES = set(vars(torch.nn.Module()))  # what every module has, its parameters, buffers and modules among it
@@ -52,8 +53,8 @@ class AsRead:
         return laid_out.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def originals(self, func, args, kwargs):
-        """The arguments of a comparison with the reference's numbers; None where one of its floats was computed."""
-        if func.__name__.split(".")[0] not in COMPARISONS:
+        """The arguments of a comparison or a rounding with the reference's numbers; None where one of its floats was computed."""
+        if func.__name__.split(".")[0] not in COMPARISONS | ROUNDINGS:
             return None
         missing, given = [], []
 
@@ -117,7 +118,7 @@ class InDouble(TorchDispatchMode):
             return self.constant(func, args, kwargs)
         originals = self.as_read.originals(func, args, kwargs)
         if originals is not None:
-            return func(*originals[0], **originals[1])
+            return tree_map(widened, func(*originals[0], **originals[1]))
         if func._schema.is_mutable:
             for tensor in tensors:
                 self.as_read.forget(tensor)

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from khost.values.contrast import blank_slice, contrast, shrink_slices
-from khost.values.structure import LOOKED_AT, ONE_SIGN, REPEATED_VALUES, SMALLEST, dense, related, structure
+from khost.values.structure import LOOKED_AT, ONE_SIGN, REPEATED_VALUES, SMALLEST, dense, elements_apart, related, structure
 from khost.task.manifest import leaves
 from khost.task.task_file import call, fresh, live_state
 
@@ -221,6 +221,13 @@ def plant_in(tensors, seed, kinds, reach, share, constants=()):
 
 def plant_one(tensor, others, kinds, reach, generator, signs, share):
     """Plants in one tensor by what it holds; returns why nothing was, or "", and the kinds."""
+    if tensor.numel() and not dense(tensor) and elements_apart(tensor):  # a part of another one, as logits[:, :-1]
+        part = tensor.contiguous()
+        others = [part if other is tensor else other for other in others]
+        why, kind = plant_one(part, others, kinds, reach, generator, signs, share)
+        if not why and kind:
+            tensor.copy_(part)
+        return why, kind
     up, last = signs
     why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
     if why in (*ONE_SIGN, REPEATED_VALUES) and "arranged" in kinds:

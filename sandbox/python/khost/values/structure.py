@@ -51,6 +51,16 @@ def structure(tensor, bold=False):
     return ""
 
 
+def elements_apart(tensor):
+    """Whether no two elements of a tensor lie in the same place, as those of windows do."""
+    reach = 0
+    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
+
+
 def dense(tensor):
     if tensor.is_contiguous():
         return True
@@ -136,9 +146,18 @@ def related(tensor, others):
     for other in others:
         if other is tensor or other.dtype != tensor.dtype or not fit(tensor, other):
             continue
-        if ordered(tensor, other) or constant_sum(tensor, other):
+        if (ordered(tensor, other) and not far_from(tensor, other)) or constant_sum(tensor, other):
             return True
     return False
+
+
+def far_from(tensor, other):
+    """Whether the other holds whole numbers (time steps, lengths) that are further away than a tensor of other numbers is
+    wide: what no bound of it would be."""
+    low, high = tensor.aminmax()
+    below, above = other.aminmax()
+    gap = torch.maximum(below - high, low - above)
+    return bool(gap > high - low) and integral(other) and not integral(tensor)
 
 
 def ordered(one, other):
