@@ -262,7 +262,8 @@ def add_noise(data, noise):
 
 def factors(data, noise):
     """By what a parameter is multiplied that is the same in each draw: numbers from .5 to 1.5, to 1 where all of it is one
-    or less: a recurrence that begins as the identity would grow without end. Zeros and signs stay, a triangular weight is one still; one that is in an order has one factor."""
+    or less: a recurrence that begins as the identity would grow without end. Zeros and signs stay, a triangular weight is one
+    still; one that is in an order has one factor."""
     drawn = noise(data.reshape(-1)[:1].clone()) if in_order(data) else noise(data)
     return drawn.mul(0.5 if float(data.abs().max()) <= 1 else 1.0).add_(0.5)
 
