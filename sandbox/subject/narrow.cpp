@@ -95,8 +95,6 @@ constexpr Command kForbiddenCommands[] = {
     {__NR_rt_tgsigqueueinfo, 2, SIGKILL},
     {__NR_pidfd_send_signal, 1, SIGKILL},
     {__NR_prctl, 0, PR_SET_PDEATHSIG},
-    {__NR_prlimit64, 1, RLIMIT_CPU},
-    {__NR_prlimit64, 1, RLIMIT_RTTIME},
 #ifdef __NR_setrlimit
     {__NR_setrlimit, 0, RLIMIT_CPU},
     {__NR_setrlimit, 0, RLIMIT_RTTIME},
@@ -104,6 +102,25 @@ constexpr Command kForbiddenCommands[] = {
     // who may share the subject's core
     {__NR_prctl, 0, kCoreScheduling},
 };
+
+// Limits of processor time end in SIGKILL too. They may be read, and not be set: with a new value, whose address is not
+// 0 in either half.
+std::vector<sock_filter> refuse_processor_limits(unsigned refuse) {
+  const auto argument = [](unsigned place, unsigned half) -> sock_filter {
+    return BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                    static_cast<unsigned>(offsetof(seccomp_data, args) + place * sizeof(__u64) + 4 * half));
+  };
+  return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_prlimit64, 0, 8),
+          argument(1, 0),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_CPU, 1, 0),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_RTTIME, 0, 5),
+          argument(2, 0),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2),
+          argument(2, 1),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+          BPF_STMT(BPF_RET | BPF_K, refuse)};
+}
 
 }  // namespace
 
@@ -130,6 +147,8 @@ bool narrow() {
                     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
                     BPF_STMT(BPF_RET | BPF_K, refuse)});
   }
+  const std::vector<sock_filter> limits = refuse_processor_limits(refuse);
+  program.insert(program.end(), limits.begin(), limits.end());
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
