@@ -100,8 +100,8 @@ std::string shortened(std::string text) {
 }
 
 bool tells_of_a_kill(std::string_view text) {
-  // A message of the sources (static_assert, #pragma message) may hold any line. But a build that was killed has no other
-  // complaint, and one that was not has one, unless it fell out of the text.
+  // A message of the sources (static_assert, #pragma message) may hold any line. But a build that was killed has no
+  // other complaint, and one that was not has one, unless it fell out of the text.
   bool told = text == kDied;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));

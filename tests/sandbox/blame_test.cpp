@@ -150,7 +150,8 @@ TEST_CASE("what may have been killed by others is tried once more, and what fail
   }
   CHECK_FALSE(may_have_been_killed(verdict("build_failed", "build", "k.cpp:1: error: expected ';'")));
   CHECK_FALSE(may_have_been_killed(verdict("crash", "signal", "ended by signal 11")));
-  // A candidate that ends itself as one whose allocation failed has one try, and so has one that writes a driver's line.
+  // A candidate that ends itself as one whose allocation failed has one try, and so has one that writes what a driver
+  // would.
   CHECK_FALSE(may_have_been_killed(verdict("oom", "memory", blame_window(gone(12, 0)).text.c_str())));
   CHECK(may_have_been_killed(verdict("oom", "memory", blame_window(gone(0, SIGKILL)).text.c_str())));
   const std::string driver = "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n";

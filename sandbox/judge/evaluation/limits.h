@@ -11,8 +11,8 @@ inline constexpr double kSetUpTimeout_s = 20;  // until its process is ready, wh
 inline constexpr double kCallTimeout_s = 5;    // of a call that is verified or warms up, and of a timed one on the CPU
 // Calls of one process of a candidate on the CPU: those that are verified, and a block with sets that nobody has met.
 inline constexpr int kMostCalls = 40;
-// Of a block of timed calls on the CPU, in which everything else stands: what takes longer has fewer calls, this many at
-// least that count, and those on sets that nobody has met.
+// Of a block of timed calls on the CPU, in which everything else stands: what takes longer has fewer calls, at least
+// so many that count, and those on sets that nobody has met.
 inline constexpr double kBlock_s = 20;
 inline constexpr std::size_t kFewestTimed = 3;
 // On a GPU a candidate that hangs in a timed call holds the device: it may take so many times the longest verified

@@ -41,8 +41,8 @@ namespace fs = std::filesystem;
 constexpr int kForkTimeout_s = 60;
 constexpr int kImportTimeout_s = 180;  // zygote.py ends itself before, and says where it was
 constexpr std::size_t kMostSaid = 4096;
-// Of an answer: its parts and words take a hundred bytes each when it is parsed, which is in no jail, and three of text.
-// A model of ten thousand tensors has a fifth of these.
+// Of an answer: its parts and words take a hundred bytes each when it is parsed, which is in no jail, and three bytes
+// of text. A model of ten thousand tensors has a fifth of these.
 constexpr std::size_t kMostParts = std::size_t{1} << 20;
 constexpr std::ptrdiff_t kMostQuotes = std::ptrdiff_t{8} << 20;
 constexpr int kLooksForEnd = 100;
