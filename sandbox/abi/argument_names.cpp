@@ -197,14 +197,15 @@ class Reader {
     found.push_back({next == '{', linkage ? 0 : inside ? 2 : 1, names_of(code_.substr(paren + 1, close - paren - 1))});
   }
 
-  // Launchers return int, or auto with int behind the arguments.
+  // Launchers return int, by this name or as int32_t, or auto with int behind the arguments.
   static bool returns_int(const std::string& head) {
     for (std::size_t at = 0; at < head.size();) {
       std::size_t end = at;
       while (end < head.size() && word(head[end])) {
         end++;
       }
-      if (end > at && (head.compare(at, end - at, "int") == 0 || head.compare(at, end - at, "auto") == 0)) {
+      const std::string type = head.substr(at, end - at);
+      if (type == "int" || type == "int32_t" || type == "auto") {
         return true;
       }
       at = std::max(end, at + 1);

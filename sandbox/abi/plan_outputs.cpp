@@ -1,6 +1,5 @@
 // What forward returns, compared with what the reference returns.
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,58 +34,6 @@ bool overlaps_itself(const TensorLeaf& leaf) {
     reach += stride * (size - 1);
   }
   return false;
-}
-
-std::pair<std::int64_t, std::int64_t> byte_range(const TensorLeaf& leaf) {
-  const std::int64_t element = static_cast<std::int64_t>(dtype_bytes(leaf.dtype));
-  std::int64_t last = leaf.offset;
-  for (std::size_t i = 0; i < leaf.size.size(); i++) {
-    if (leaf.size[i] == 0) {
-      return {0, 0};
-    }
-    last += (leaf.size[i] - 1) * leaf.stride[i];
-  }
-  return {leaf.offset * element, (last + 1) * element};
-}
-
-// Calls `see` with the place of each element, in elements from the storage's begin.
-template <class See>
-void each_element(const TensorLeaf& leaf, std::size_t dimension, std::int64_t place, const See& see) {
-  if (dimension == leaf.size.size()) {
-    see(place);
-    return;
-  }
-  for (std::int64_t i = 0; i < leaf.size[dimension]; i++) {
-    each_element(leaf, dimension + 1, place + i * leaf.stride[dimension], see);
-  }
-}
-
-// Whether two tensors of one storage have a byte in common. Parts of one projection (`qkv.chunk(3, -1)`) lie in each
-// other's range and have none.
-bool share_memory(const TensorLeaf& one, const TensorLeaf& other) {
-  const auto mine = byte_range(one), theirs = byte_range(other);
-  if (mine.first >= theirs.second || theirs.first >= mine.second) {
-    return false;
-  }
-  const auto wide = static_cast<std::int64_t>(dtype_bytes(one.dtype));
-  const auto its_width = static_cast<std::int64_t>(dtype_bytes(other.dtype));
-  const std::int64_t unit = std::gcd(wide, its_width), begin = mine.first / unit;
-  std::vector<bool> taken(static_cast<std::size_t>((mine.second - mine.first) / unit));
-  const auto end = static_cast<std::int64_t>(taken.size());
-  const auto units = [&](std::int64_t place, std::int64_t width, const auto& see) {
-    for (std::int64_t i = place * width / unit; i < (place + 1) * width / unit; i++) {
-      if (i >= begin && i < begin + end) {
-        see(static_cast<std::size_t>(i - begin));
-      }
-    }
-  };
-  each_element(one, 0, one.offset,
-               [&](std::int64_t place) { units(place, wide, [&](std::size_t i) { taken[i] = true; }); });
-  bool shared = false;
-  each_element(other, 0, other.offset, [&](std::int64_t place) {
-    units(place, its_width, [&](std::size_t i) { shared = shared || taken[i]; });
-  });
-  return shared;
 }
 
 // The item of a dict that has this key, or null.
@@ -150,11 +97,6 @@ Status match_outputs(Manifest& outputs, const Manifest& expected) {
     }
     if (overlaps_itself(leaf)) {
       return bad(name + " has elements that share memory");
-    }
-    for (std::size_t k = 0; k < i; k++) {
-      if (outputs.tensors[k].storage == leaf.storage && share_memory(outputs.tensors[k], leaf)) {
-        return bad(name + " shares memory with another output");
-      }
     }
   }
   return ok();

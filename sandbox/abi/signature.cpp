@@ -161,8 +161,10 @@ bool contains_word(std::string_view name, std::string_view lower_word) {
 }
 
 bool symbol_refused(std::string_view name) {
+  // They open libraries, or find those that lie in the process: torch, beside a plan of the rules "mixed".
   for (const std::string_view refused :
-       {"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym"}) {
+       {"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym", "dl_iterate_phdr", "dladdr",
+        "dladdr1", "dlinfo", "_r_debug", "_dl_find_object"}) {
     if (name == refused) {
       return true;
     }

@@ -1,17 +1,50 @@
 #include "sandbox/build/build_cache.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 namespace khost::sandbox {
 
 namespace fs = std::filesystem;
+namespace {
+
+constexpr auto kInUse = std::chrono::minutes(10);  // a library may still be opened so long after it was found
+constexpr std::uintmax_t kLookedAfter = std::uintmax_t{64} << 20;  // bytes that a process stores between two looks
+std::atomic<std::uintmax_t> stored_bytes{kLookedAfter};            // since the last one; the first store looks
+
+struct KeptLibrary {
+  fs::path path;
+  std::uintmax_t bytes = 0;
+  fs::file_time_type used;
+};
+
+// Those of a folder, least recently used first. Others may remove some meanwhile.
+std::vector<KeptLibrary> libraries_of(const fs::path& folder) {
+  std::vector<KeptLibrary> found;
+  std::error_code error;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    std::error_code gone;
+    KeptLibrary library{i->path(), i->file_size(gone), i->last_write_time(gone)};
+    if (!gone && library.path.extension() == ".so") {
+      found.push_back(std::move(library));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const KeptLibrary& a, const KeptLibrary& b) { return a.used < b.used; });
+  return found;
+}
+
+}  // namespace
 
 std::optional<Result<Built>> BuildCache::find(const std::string& hash) const {
   const Json entry = Json::parse(read_file(folder_ / (hash + ".json")).value_or(""), nullptr, false);
@@ -26,6 +59,8 @@ std::optional<Result<Built>> BuildCache::find(const std::string& hash) const {
   if (access(built.path.c_str(), R_OK) != 0) {
     return std::nullopt;
   }
+  utimensat(AT_FDCWD, built.path.c_str(), nullptr,
+            0);  // used now; fails for a reader of somebody else's, who removes none
   built.hash = hash;
   built.signatures = entry["signatures"].get<Signatures>();
   built.warnings = entry["warnings"].get<std::string>();
@@ -40,7 +75,31 @@ Status BuildCache::store(const std::string& hash, const std::string& library, co
       return status;
     }
   }
-  return put(hash + ".json", entry.dump(-1, ' ', false, Json::error_handler_t::replace), 0644);
+  const Status status = put(hash + ".json", entry.dump(-1, ' ', false, Json::error_handler_t::replace), 0644);
+  if (stored_bytes.fetch_add(library.size()) + library.size() >= std::min(kLookedAfter, most_bytes_)) {
+    stored_bytes = 0;
+    trim();
+  }
+  return status;
+}
+
+// An entry without its library is as good as none, so the library goes first.
+void BuildCache::trim() const {
+  const std::vector<KeptLibrary> libraries = libraries_of(folder_);
+  std::uintmax_t bytes = 0;
+  for (const KeptLibrary& library : libraries) {
+    bytes += library.bytes;
+  }
+  const fs::file_time_type now = fs::file_time_type::clock::now();
+  for (const KeptLibrary& library : libraries) {
+    if (bytes <= most_bytes_ || now - library.used < kInUse) {
+      return;
+    }
+    std::error_code error;
+    fs::remove(library.path, error);
+    fs::remove(fs::path(library.path).replace_extension(".json"), error);
+    bytes -= library.bytes;
+  }
 }
 
 // Another process may build the same: whoever renames last wins, with the same content.

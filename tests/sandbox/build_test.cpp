@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
 
+#include "sandbox/build/build_cache.h"
 #include "tests/sandbox/abi_fixture.h"
 
 using namespace khost::sandbox;
@@ -32,6 +34,34 @@ TEST_CASE("the same content is built once") {
   const auto other = build({.files = {{"kernels/k.cpp", kScale}}, .flags = {"-O1"}, .cache_dir = shared_cache()});
   REQUIRE(other);
   CHECK(other.value().hash != first.value().hash);
+}
+
+TEST_CASE("libraries that were used least recently leave a full cache, and none that may still be opened") {
+  const CacheFolder folder;
+  const BuildCache cache(folder.path, 2 << 20);
+  const std::string library(1 << 20, 'x');
+  const khost::Json entry = {{"signatures", khost::Json::object()}, {"warnings", ""}};
+  const auto age = [&](const std::string& hash, int hours) {
+    const fs::path path = fs::path(folder.path) / (hash + ".so");
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  for (const std::string hash : {"a", "b", "c"}) {
+    REQUIRE(cache.store(hash, library, entry));
+  }
+  CHECK(cache.find("a").has_value());  // all were used just now
+  age("a", 3);
+  age("b", 2);
+  age("c", 1);
+  CHECK(cache.find("a").has_value());  // which is used again
+  for (const std::string hash : {"d", "e"}) {
+    REQUIRE(cache.store(hash, library, entry));
+  }
+  CHECK_FALSE(cache.find("b").has_value());
+  CHECK_FALSE(cache.find("c").has_value());
+  CHECK_FALSE(fs::exists(fs::path(folder.path) / "b.json"));
+  for (const std::string hash : {"a", "d", "e"}) {
+    CHECK(cache.find(hash).has_value());
+  }
 }
 
 TEST_CASE("compiler errors come back with relative paths, and again from the cache") {

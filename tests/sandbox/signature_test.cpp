@@ -44,6 +44,7 @@ TEST_CASE("libraries that ask for more than the target offers are refused") {
     return built.failure();
   };
   CHECK(refused("#include <dlfcn.h>", "return dlopen(\"libtorch.so\", 1) != out;").code == "violation");
+  CHECK(refused("#include <link.h>", "return dl_iterate_phdr(nullptr, out);").code == "violation");
   CHECK(refused("#include <dlfcn.h>", "return dlsym(nullptr, \"exit\") != out;").message.find("dlsym") !=
         std::string::npos);
   CHECK(refused("extern int at_ops_matmul();", "return at_ops_matmul();").code == "build");

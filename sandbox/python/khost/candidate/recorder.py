@@ -10,7 +10,7 @@ line. The judge checks the plan against the compiled signatures afterwards; noth
     answer   the plan (sandbox/abi/plan.h), or {"error": {"reason", "message", "line"}} with one of the reasons
              violation/torch_compute  a torch operator, or memory read that no launcher wrote
              not_replayable           depends on values: .item(), tolist(), if on a tensor
-             violation/import         imports beyond torch, torch.nn, math, typing, cuda_extension
+             violation/import         imports beyond those of recorder_guard.py
              bad_call                 arguments that do not fit the launcher
              bad_state                a parameter or buffer that Model does not have
              error                    any other exception, as Python words it
@@ -242,8 +242,7 @@ def adopt_state(model, manifest, memory):
                         continue  # a buffer of ModelNew's own
                     raise Refused("bad_state", f"state entry {name} is {tuple(old.shape)} {old.dtype}, in Model "
                                                f"{tuple(tensor.shape)} {tensor.dtype}")
-                is_parameter = table is module._parameters
-                table[key] = torch.nn.Parameter(tensor, requires_grad=False) if is_parameter else tensor
+                old.data = tensor  # in place: a model may keep a list of its parameters
 
 
 def output_tree(recorder, value, outputs):
@@ -351,12 +350,13 @@ def looks_at_values(error):
 
 def record(request, place="meta"):
     """`place`: where constructors and the files' other code run: on meta tensors, which costs nothing; and again with values
-    where they look at them (rates of `torch.linspace` by `.item()`), which forward may not."""
+    where that fails, since they may look at them (rates of `torch.linspace` by `.item()`), which forward may not."""
     recorder = Recorder(request["signatures"], request.get("rules", "own"), "model_new_source" not in request)
     try:
         return plan_of(request, recorder, place)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too
-        if place == "meta" and not recorder.recording and recorder.first_refusal is None and looks_at_values(caught):
+        again = isinstance(caught, Exception) and not isinstance(caught, Refused) and recorder.first_refusal is None
+        if place == "meta" and not recorder.recording and again:
             return record(request, "cpu")
         error = recorder.first_refusal or caught
         refused = isinstance(error, Refused)

@@ -2,13 +2,17 @@
 
 import ast
 import builtins
+import linecache
 import sys
 import types
 
 from khost.candidate.candidate_policy import SOURCE_NAME, Refused
+from khost.task.task_file import BYTE_ORDER_MARK
 
 # torch.nn.functional is allowed because nothing in it can be called without being refused with a better message.
-ALLOWED_IMPORTS = {"torch", "torch.nn", "torch.nn.functional", "math", "typing", "cuda_extension", "__future__"}
+# Python's own modules are those that constructors of published models import, and that reach no file and no process.
+ALLOWED_IMPORTS = {"torch", "torch.nn", "torch.nn.functional", "math", "typing", "cuda_extension", "__future__", "functools",
+                   "dataclasses", "collections", "itertools"}
 
 
 def check_imports(source):
@@ -21,7 +25,7 @@ def check_imports(source):
         for name in names:
             if name not in ALLOWED_IMPORTS:
                 raise Refused("violation/import", f"import of {name}; allowed are torch, torch.nn, math, typing, "
-                                               "cuda_extension", node.lineno)
+                                               "functools, dataclasses, collections, itertools, cuda_extension", node.lineno)
 
 
 def guarded_import(name, *args, **kwargs):
@@ -33,10 +37,13 @@ def guarded_import(name, *args, **kwargs):
 
 
 def run_source(source, filename, guarded):
+    text = source.removeprefix(BYTE_ORDER_MARK)
     module = types.ModuleType(filename.removesuffix(".py"))
     module.__file__ = filename
     sys.modules[module.__name__] = module
+    sys.argv = [filename]  # a file that reads its options finds none
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for inspect and torch.jit
     if guarded:
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": guarded_import}
-    exec(compile(source, filename, "exec"), module.__dict__)
+    exec(compile(text, filename, "exec"), module.__dict__)
     return module

@@ -15,6 +15,14 @@ def aligned(size):
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
+def name_items(node, name):
+    """Names a node, and what a list or a tuple holds behind it: features_0, features_1."""
+    node["name"] = name
+    if node["kind"] in ("tuple", "list"):
+        for place, item in enumerate(node["items"]):
+            name_items(item, f"{name}_{place}")
+
+
 class Layout:
     """The manifest of a value, and the storages that its region holds, in the manifest's order."""
 
@@ -44,7 +52,7 @@ class Layout:
         if isinstance(value, (tuple, list)):
             items = [self.node(item) for item in value]
             for item, name in zip(items, names):
-                item["name"] = name
+                name_items(item, name)
             return {"kind": "tuple" if isinstance(value, tuple) else "list", "items": items}
         raise TypeError(f"a value of type {type(value).__name__} cannot cross to the judge: tensors, numbers, texts and None can, "
                         "and tuples, lists and dicts of them")

@@ -21,6 +21,7 @@ from khost.task.manifest import leaves, with_tensors
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
 compile_model = torch.compile  # for whoever compiles a task's model on purpose
+copy._deepcopy_dispatch[types.ModuleType] = lambda module, _: module  # of `self.xp = torch`
 torch.jit.ScriptFunction.__deepcopy__ = lambda function, _: function  # which nothing can change, nor copy
 LARGE = 1 << 28  # bytes of parameters beyond which a model is not constructed once more than need be
 

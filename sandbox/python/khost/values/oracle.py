@@ -254,11 +254,21 @@ def run_moved(model, values, move):
 
 def change_attributes(model, change):
     """Replaces tensors that modules keep as plain attributes: tables and caches, which .double() and a state dict leave out.
-    A kernel has to compute such a table by itself, so its rounding belongs to what is allowed."""
+    A kernel has to compute such a table by itself, so its rounding belongs to what is allowed. Objects of the task's own
+    classes that a module keeps, such as a cache, are looked through as well."""
+    def look(owner):
+        for key, value in list(vars(owner).items()):
+            if key in OF_MODULES:
+                continue
+            if any(t.is_floating_point() for t in leaves(value)):
+                vars(owner)[key] = with_tensors(value, lambda t: change(t) if t.is_floating_point() else t)
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if type(one).__module__ == own and hasattr(one, "__dict__") and not isinstance(one, torch.nn.Module):
+                    look(one)
+
+    own = type(model).__module__
     for module in model.modules():
-        for key, value in list(vars(module).items()):
-            if key not in OF_MODULES and any(t.is_floating_point() for t in leaves(value)):
-                vars(module)[key] = with_tensors(value, lambda t: change(t) if t.is_floating_point() else t)
+        look(module)
 
 
 def move_state(model, original, move):

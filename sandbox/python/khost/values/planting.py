@@ -32,10 +32,11 @@ USUAL, BOLD = KINDS[:5], ("outliers", "bold")
 POWERS, INVERSE_POWER = {torch.ops.aten.pow.Tensor_Scalar, torch.ops.aten.pow_.Scalar}, "pow, negative"
 GUARDED = {"native_layer_norm", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index",
            "_fused_rms_norm", "rsqrt", "sqrt", "sqrt_", "rsqrt_", "linalg_vector_norm", "norm", "var", "std", "var_mean",
-           "std_mean", INVERSE_POWER}
+           "std_mean", "_transformer_encoder_layer_fwd", INVERSE_POWER}
 DIVISIONS, BOUNDS = {"div", "div_", "reciprocal"}, {"clamp", "clamp_", "clamp_min", "clamp_min_", "maximum", "max"}
 # What is safe with a maximum subtracted only, or in a form that takes no exp of large numbers.
-SHIFTED = {"_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "exp", "exp_", "tanh", "tanh_"}
+SHIFTED = {"_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "exp", "exp_", "tanh", "tanh_",
+           "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
 OF_STATE = 1 << 40  # tells the places in a model's state from those in its inputs, and leaves signs as they are
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
