@@ -51,10 +51,10 @@ def tensor(size, storage=0, dtype="float32", offset=0, name="x"):
             "name": name}
 
 
-def record(body, head=HEAD, inputs=None):
+def record(body, head=HEAD, inputs=None, model=MODEL):
     lines = "\n".join("        " + line for line in body.strip().split("\n"))
     return recorder.record({
-        "model_source": MODEL, "model_new_source": head + lines + "\n", "signatures": SIGNATURES,
+        "model_source": model, "model_new_source": head + lines + "\n", "signatures": SIGNATURES,
         "inputs": inputs or {"storages": [{"bytes": 128, "offset": 0}],
                              "tree": {"kind": "tuple", "items": [tensor([4, 8])]}}})
 
@@ -174,6 +174,24 @@ return out""")
         for head in (rates, levels):
             self.assertEqual(record(body, head)["output_storages"], [128])
         self.refused("not_replayable", "return x if x[0, 0].item() > 0 else x")
+
+    def test_files_as_they_are_written(self):
+        body = "out = torch.empty_like(x)\next.relu(x, out, 32)\nreturn out"
+        own = MODEL.replace("class Model", "import argparse\nOPTIONS = argparse.ArgumentParser().parse_args()\n"
+                            "@torch.jit.script\ndef gate(x):\n    return x * torch.sigmoid(x)\n\nclass Model", 1)
+        for source in (own, "\ufeff" + own):
+            self.assertEqual(record(body, model=source)["output_storages"], [128])
+        self.assertEqual(record(body, HEAD.replace("import torch.nn as nn", "import functools\nimport torch.nn as nn"))
+                         ["output_storages"], [128])
+
+    def test_a_list_of_parameters(self):
+        head = HEAD.replace("    def forward", "        self.mine = [self.linear.weight, self.linear.bias]\n    def forward")
+        plan = record("out = torch.empty_like(x)\next.linear(x, *self.mine, out, 4, 8)\nreturn out", head)
+        self.assertEqual([a.get("slot") for a in plan["launches"][0]["arguments"][1:3]], ["state", "state"])
+
+    def test_outputs_that_share_memory(self):
+        plan = record("out = torch.empty_like(x)\next.relu(x, out, 32)\nreturn out, out[:, 0], out")
+        self.assertEqual((len(plan["outputs"]["items"]), plan["output_storages"]), (3, [128]))
 
     def test_texts_among_the_outputs(self):
         plan = record("out = torch.empty_like(x)\next.relu(x, out, 32)\nreturn {'logits': out, 'kind': 'regression'}")

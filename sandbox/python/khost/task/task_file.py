@@ -190,9 +190,11 @@ class Task:
     def names(self, values=()):
         """Names of forward's arguments, in order; *args has as many as `values` needs: args_0, args_1."""
         try:
-            parameters = list(inspect.signature(self.module.Model.forward).parameters.values())[1:]
+            parameters = list(inspect.signature(self.module.Model.forward).parameters.values())
         except (AttributeError, TypeError, ValueError):  # a method of TorchScript
             return []
+        if parameters and parameters[0].kind != inspect.Parameter.VAR_POSITIONAL:  # which of a decorator's takes self too
+            parameters = parameters[1:]
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         more = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
         if more:

@@ -8,11 +8,11 @@ import time
 
 import torch
 
-from khost.values import bank
+from khost.values import attributes, bank
 from khost.values.copies import copies
 from khost.values.forms import TextbookForms
 from khost.values.jumps import look_at_groups
-from khost.values.oracle import (Coherent, Scattered, Stepped, all_halves, rounded, run, run_in_double,
+from khost.values.oracle import (Coherent, Scattered, Stepped, all_halves, constructed_in_double, rounded, run, run_in_double,
                                  run_moved)
 from khost.process.out_of_memory import is_out_of_memory
 from khost.values.planted_sample import Unplantable, fresh_seed, planted_from
@@ -66,6 +66,7 @@ class Calibration:
     def sample(self, planted=False, number=0):
         seed = fresh_seed()
         model, values = self.task.model(seed, live=True), self.task.inputs(seed + 1)
+        attributes.know(model, lambda: constructed_in_double(self.task, seed))
         sample = bank.Sample(model, values, run(model, values))
         check_value(sample.expected)
         return planted_from(sample, self.kinds, number, self.task) if planted else sample

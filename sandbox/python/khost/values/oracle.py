@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from khost.task.manifest import leaves, with_tensors
+from khost.values import attributes
 from khost.values.structure import few_values, integral
 from khost.task.task_file import call, fresh, state_of
 
@@ -24,7 +25,6 @@ COMPARISONS = {"gt", "ge", "lt", "le", "eq", "ne", "bucketize", "searchsorted", 
 ROUNDINGS = {"round", "floor", "ceil", "trunc"}  # exact as those are, and as are whole numbers made of an input
 CONSTANTS = {"lift_fresh"}  # torch.tensor in a forward
 DTYPE_OF = torch.Tensor.dtype.__get__
-OF_MODULES = set(vars(torch.nn.Module()))  # what every module has, its parameters, buffers and modules among it
 
 
 class AsRead:
@@ -205,6 +205,19 @@ def run(model, values, mode=None):
         return [leaf.detach() for leaf in leaves(call(model, values))]
 
 
+def constructed_in_double(task, seed):
+    """The model of a task with what its constructor computes in double; None where it cannot be made so."""
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        with InDouble(default=default):
+            return task.drawn(task.make_model, seed)
+    except Exception:
+        return None
+    finally:
+        torch.set_default_dtype(default)
+
+
 def all_halves(model, values):
     """Whether all float inputs and state are of one half type."""
     return dtype_told([*leaves(values), *state_of(model).values()]) in HALVES
@@ -217,10 +230,11 @@ def run_in_double(model, values, move=None, result_of=None):
     change = (lambda wide, own: wide) if move is None else move
     as_read = AsRead()
 
-    def widen(tensor):
+    def widen(tensor, exact=None):
+        exact = tensor if exact is None else exact
         if not tensor.is_floating_point():
-            return tensor.clone()
-        wide = change(tensor.double(), tensor)
+            return exact.clone()
+        wide = change(exact.double(), tensor)
         if tensor.dtype != torch.float64 or move is not None:
             as_read.note(wide, tensor)
         return wide
@@ -234,7 +248,7 @@ def run_in_double(model, values, move=None, result_of=None):
         for name, tensor in state_of(wide).items():
             if tensor.is_floating_point():
                 as_read.note(tensor.data, own[name].data)
-        change_attributes(wide, widen)
+        attributes.change(wide, widen, attributes.exact_of(model))
         given, told = with_tensors(values, widen), dtype_told([*leaves(values), *own.values()])
         with Disguised(told) if told else contextlib.nullcontext(), InDouble(as_read, default, told, result_of):
             outputs = call(wide, given)
@@ -247,28 +261,9 @@ def run_moved(model, values, move):
     """The outputs in the reference's own precision, inputs and state changed by `move`."""
     other = copy.deepcopy(model)
     move_state(other, model, move)
-    change_attributes(other, lambda t: move(t.clone(), t))
+    attributes.change(other, lambda t, _: t if t.is_complex() else move(t.clone(), t))
     changed = with_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
     return [leaf.detach() for leaf in leaves(call(other, changed))]
-
-
-def change_attributes(model, change):
-    """Replaces tensors that modules keep as plain attributes: tables and caches, which .double() and a state dict leave out.
-    A kernel has to compute such a table by itself, so its rounding belongs to what is allowed. Objects of the task's own
-    classes that a module keeps, such as a cache, are looked through as well."""
-    def look(owner):
-        for key, value in list(vars(owner).items()):
-            if key in OF_MODULES:
-                continue
-            if any(t.is_floating_point() for t in leaves(value)):
-                vars(owner)[key] = with_tensors(value, lambda t: change(t) if t.is_floating_point() else t)
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                if type(one).__module__ == own and hasattr(one, "__dict__") and not isinstance(one, torch.nn.Module):
-                    look(one)
-
-    own = type(model).__module__
-    for module in model.modules():
-        look(module)
 
 
 def move_state(model, original, move):
