@@ -23,8 +23,8 @@ struct Profiling {
   std::string loaded;  // CUPTI's name where torch has loaded it
 };
 
-// How many queues for kernels the driver makes with a context. As it comes there are eight, which streams need that are to
-// run at the same time; with two the driver takes less than half of the time (tests/manual/probes/README.md).
+// How many queues for kernels the driver makes with a context. As it comes there are eight, which streams need that run
+// beside each other; with two the driver takes less than half of the time (tests/manual/probes/README.md).
 enum class Queues { all, few };
 
 struct IdleSubject {
