@@ -37,7 +37,7 @@ function spec.imports_that_the_skills_name_are_those_that_the_recorder_takes()
       count = count + 1
       t.is_true(allowed[module], module .. " is named but not taken")
     end
-    t.expect(count, 5)
+    t.is_true(count > 5, "few imports are named")
   end
 end
 

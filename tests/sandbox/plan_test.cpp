@@ -127,7 +127,8 @@ TEST_CASE("outputs are compared with the reference's structure, not with its str
   CHECK_FALSE(matches(manifest(tensor({4, 8}, {8, 1}), {128})));
   CHECK_FALSE(matches(manifest(list({tensor({8, 4}, {4, 1}), tensor({4}, {1}, 1)}), {128, 16})));
   CHECK_FALSE(matches(manifest(list({tensor({4, 8}, {0, 1}), tensor({4}, {1}, 1)}), {128, 16})));
-  CHECK_FALSE(matches(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16})));
+  // One may be a part of the other, as a model returns its hidden states and the first of them.
+  CHECK(matches(manifest(list({tensor({4, 8}, {8, 1}), tensor({4}, {1}, 0)}), {128, 16})));
 }
 
 TEST_CASE("outputs lie in at most twice the memory of the reference's, or in a little more") {

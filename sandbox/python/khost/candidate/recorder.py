@@ -350,13 +350,12 @@ def looks_at_values(error):
 
 def record(request, place="meta"):
     """`place`: where constructors and the files' other code run: on meta tensors, which costs nothing; and again with values
-    where that fails, since they may look at them (rates of `torch.linspace` by `.item()`), which forward may not."""
+    where PyTorch says that meta tensors do not do, since they may look at them (rates of `torch.linspace` by `.item()`), which forward may not."""
     recorder = Recorder(request["signatures"], request.get("rules", "own"), "model_new_source" not in request)
     try:
         return plan_of(request, recorder, place)
     except BaseException as caught:  # SystemExit and KeyboardInterrupt from the candidate are answers too
-        again = isinstance(caught, Exception) and not isinstance(caught, Refused) and recorder.first_refusal is None
-        if place == "meta" and not recorder.recording and again:
+        if place == "meta" and not recorder.recording and recorder.first_refusal is None and "meta" in str(caught).lower():
             return record(request, "cpu")
         error = recorder.first_refusal or caught
         refused = isinstance(error, Refused)
