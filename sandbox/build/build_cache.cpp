@@ -59,8 +59,8 @@ std::optional<Result<Built>> BuildCache::find(const std::string& hash) const {
   if (access(built.path.c_str(), R_OK) != 0) {
     return std::nullopt;
   }
-  utimensat(AT_FDCWD, built.path.c_str(), nullptr,
-            0);  // used now; fails for a reader of somebody else's, who removes none
+  // It is used now. This fails in a folder of somebody else's, who removes what is old there.
+  utimensat(AT_FDCWD, built.path.c_str(), nullptr, 0);
   built.hash = hash;
   built.signatures = entry["signatures"].get<Signatures>();
   built.warnings = entry["warnings"].get<std::string>();

@@ -87,7 +87,7 @@ constexpr Command kForbiddenCommands[] = {
     {__NR_mmap, 3, MAP_HUGETLB, MAP_HUGETLB},
     {__NR_prctl, 0, PR_SET_THP_DISABLE},
     {__NR_prctl, 0, kMemoryMerge},
-    // the signal by which the kernel ends who has no memory (blame.cpp): such a verdict is tried again
+    // the signal by which the kernel ends a process for want of memory (blame.cpp): such a verdict is tried again
     {__NR_kill, 1, SIGKILL},
     {__NR_tkill, 1, SIGKILL},
     {__NR_tgkill, 2, SIGKILL},

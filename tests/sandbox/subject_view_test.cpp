@@ -215,7 +215,7 @@ TEST_CASE("a kernel's pages stay as small as those of what it is compared with")
   check_right(kGrower);
 }
 
-TEST_CASE("a kernel cannot end as the kernel ends who has no memory, and ends itself in other ways") {
+TEST_CASE("a kernel cannot end itself by the signal for want of memory, and ends itself in other ways") {
   if (JudgeProcess::python() == nullptr) {
     MESSAGE("skipped: KHOST_PYTHON names no Python with PyTorch");
     return;

@@ -128,6 +128,17 @@ TEST_CASE("a task may compile, but what it leaves behind ends, and it writes to 
   CHECK(said(*bystander, "raise ValueError('still here')") == "still here");
 }
 
+// A task that fills a folder is stopped and to blame; the one behind it finds room while it lives.
+void fills_and_leaves_room(judge::Zygote& zygote, const std::string& fills, const std::string& writes) {
+  Result<judge::Child> hostile = zygote.spawn();
+  REQUIRE(hostile);
+  CHECK(said(*hostile, fills) == "OSError");
+  CHECK(code_of_no_room(*hostile) == "bad_task");
+  Result<judge::Child> next = zygote.spawn();
+  REQUIRE(next);
+  CHECK(said(*next, writes) == "done");
+}
+
 TEST_CASE("a task that fills the folder of all tasks leaves room for the next one, living or not") {
   const std::unique_ptr<judge::Zygote> zygote = tests::zygote_for_tests("baselines", judge::Serves::compilers);
   if (!zygote) {
@@ -141,13 +152,7 @@ TEST_CASE("a task that fills the folder of all tasks leaves room for the next on
       "        with open(f\"{os.environ['TMPDIR']}/{i}\", 'wb') as file:\n"
       "            file.write(bytes(1 << 24))\n"
       "raise ValueError(attempt(fill))";
-  Result<judge::Child> hostile = zygote->spawn();
-  REQUIRE(hostile);
-  CHECK(said(*hostile, fills) == "OSError");
-  CHECK(code_of_no_room(*hostile) == "bad_task");
-  Result<judge::Child> next = zygote->spawn();
-  REQUIRE(next);
-  CHECK(said(*next, writes) == "done");
+  fills_and_leaves_room(*zygote, fills, writes);
 }
 
 TEST_CASE("a task that uses up the names of the folder of all tasks is to blame for that, and leaves some to the next" *
@@ -163,13 +168,7 @@ TEST_CASE("a task that uses up the names of the folder of all tasks is to blame 
       "    for i in range(200000):\n"
       "        os.link(first, f'{first}{i}')\n"
       "raise ValueError(attempt(fill))";
-  Result<judge::Child> hostile = zygote->spawn();
-  REQUIRE(hostile);
-  CHECK(said(*hostile, fills) == "OSError");
-  CHECK(code_of_no_room(*hostile) == "bad_task");
-  Result<judge::Child> next = zygote->spawn();
-  REQUIRE(next);
-  CHECK(said(*next, "raise ValueError(attempt(lambda: open(os.environ['TMPDIR'] + '/x', 'wb')))") == "done");
+  fills_and_leaves_room(*zygote, fills, "raise ValueError(attempt(lambda: open(os.environ['TMPDIR'] + '/x', 'wb')))");
 }
 
 TEST_CASE("what a task leaves in the folders of the references is gone when nobody needs it") {

@@ -2,12 +2,10 @@
 
 import ast
 import builtins
-import linecache
 import sys
-import types
 
 from khost.candidate.candidate_policy import SOURCE_NAME, Refused
-from khost.task.task_file import BYTE_ORDER_MARK
+from khost.task.task_file import executed
 
 # torch.nn.functional is allowed because nothing in it can be called without being refused with a better message.
 # Python's own modules are those that constructors of published models import, and that reach no file and no process.
@@ -37,13 +35,5 @@ def guarded_import(name, *args, **kwargs):
 
 
 def run_source(source, filename, guarded):
-    text = source.removeprefix(BYTE_ORDER_MARK)
-    module = types.ModuleType(filename.removesuffix(".py"))
-    module.__file__ = filename
-    sys.modules[module.__name__] = module
-    sys.argv = [filename]  # a file that reads its options finds none
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for inspect and torch.jit
-    if guarded:
-        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": guarded_import}
-    exec(compile(text, filename, "exec"), module.__dict__)
-    return module
+    given = {"__builtins__": {**vars(builtins), "__import__": guarded_import}} if guarded else None
+    return executed(source, filename.removesuffix(".py"), filename, given)

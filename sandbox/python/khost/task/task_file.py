@@ -65,17 +65,18 @@ def fresh(values):
     return copy.deepcopy(values)
 
 
-def executed(source):
-    """The module of a task's source: registered, so that dataclasses find their module, and with its lines known, so that
-    inspect and torch.jit find the text of a function."""
+def executed(source, name="task", file=FILE, given=None):
+    """The module of a file's source: registered, so that dataclasses find their module, and with its lines known, so that
+    inspect and torch.jit find the text of a function. `given`: what it finds among its names from the begin."""
     text = source.removeprefix(BYTE_ORDER_MARK)
-    module = types.ModuleType("task")
-    module.__file__ = FILE
-    sys.modules[module.__name__] = module
-    sys.argv = [FILE]  # a file that reads its options finds none
+    module = types.ModuleType(name)
+    module.__file__ = file
+    module.__dict__.update(given or {})
+    sys.modules[name] = module
+    sys.argv = [file]  # a file that reads its options finds none
     # An entry without a time is not looked up on the disk (linecache.checkcache).
-    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
-    exec(compile(text, FILE, "exec"), module.__dict__)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), module.__dict__)
     return module
 
 

@@ -75,12 +75,8 @@ def blank_slice(tensor, generator, small):
     inner = slices // tensor.shape[0]  # of one along the first axis
     others = [place for place in (int(x) for x in torch.randint(slices - 1, (8,), generator=generator))
               if place // inner != small or (inner > 1 and not small)]
-    for place in others[:1]:
-        index = []
-        for size in reversed(tensor.shape[:axes]):
-            index.insert(0, place % size)
-            place //= size
-        tensor[tuple(index)] = 0
+    if others:
+        tensor[torch.unravel_index(torch.tensor(others[0]), tensor.shape[:axes])] = 0
 
 
 def shrink_slices(tensor, generator):
