@@ -81,4 +81,7 @@ def beyond(entry, got, wanted, table="bounds"):
         rows = torch.arange(wanted.numel())
     bounds += torch.tensor(entry[table], dtype=torch.float64)[rows]
     near = (got.double() - wanted.double()).abs() <= bounds
-    return ~((got == wanted) | near & torch.isfinite(wanted))
+    near &= torch.isfinite(wanted)
+    if entry["pole"] is not None:
+        near |= (torch.isinf(got) | torch.isinf(wanted)) & (torch.minimum(got.abs(), wanted.abs()) >= entry["pole"])
+    return ~((got == wanted) | near)

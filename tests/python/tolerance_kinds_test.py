@@ -159,6 +159,25 @@ class Poles(unittest.TestCase):
             got = torch.where(near, fused(m.a, m.b) / fused(m.c, m.d), sample.expected[0])
             self.assertEqual(refused(c.answer["kinds"]["drawn"][0], got, sample.expected[0]), 0)
 
+    def test_a_denominator_that_is_zero_by_one_rounding(self):
+        c = Calibrated("(1 + self.a.abs()) / (x - self.b * self.c)", "torch.randn(512, 512)",
+                       init="\n        ".join(f"self.{name} = nn.Parameter(torch.randn(512))" for name in "abc"))
+        entry, sample = c.answer["kinds"]["drawn"][0], c.calibration.sample()
+        x, m = sample.values[0], sample.model
+        x[0] = m.b * m.c
+        expected, fused = m(x), ((1 + m.a.double().abs()) / (x.double() - m.b.double() * m.c.double())).float()
+        self.assertGreater(int(torch.isinf(expected[0]).sum()), 500)
+        self.assertGreater(int(torch.isfinite(fused[0]).sum()), 250)  # of a product of two float32 half have no rounding left
+        self.assertEqual(refused(entry, fused, expected), 0)
+        self.assertEqual(refused(entry, expected, fused), 0)
+        for wrong in (0.0, 1.0, float("nan")):
+            self.assertGreater(refused(entry, torch.where(torch.isinf(expected), wrong, expected), expected), 250)
+
+    def test_infinities_that_are_decided(self):
+        for forward in ("torch.log(x.relu())", "1 / (x - x.round()) / (x > 0)", "x.masked_fill(x > 1, float('inf')) / (x - 0.1)"):
+            entry = Calibrated(forward, "torch.randn(512, 512)").answer["kinds"]["drawn"][0]
+            self.assertIsNone(entry["pole"], forward)
+
 
 class Counts(unittest.TestCase):
     """Small outputs that count, in which one rounding takes an element across a threshold."""

@@ -178,6 +178,23 @@ TEST_CASE("NaN is never equal, not even to NaN, and an infinity only to itself")
   }
 }
 
+TEST_CASE("beyond a pole infinities of either sign and numbers stand for each other, and NaN for nothing") {
+  Tolerance tolerance = table(2, 1e-6f);
+  tolerance.pole = 1e6;
+  for (const float infinity : {INFINITY, -INFINITY}) {
+    for (const float size : {1e6f, -1e6f, 3e38f}) {
+      CHECK_FALSE(compare_values<float>("float32", {infinity}, {size}, tolerance));
+      CHECK_FALSE(compare_values<float>("float32", {size}, {infinity}, tolerance));
+    }
+    CHECK(compare_values<float>("float32", {infinity}, {9e5f}, tolerance));
+    CHECK(compare_values<float>("float32", {0}, {infinity}, tolerance));
+    CHECK(compare_values<float>("float32", {NAN}, {infinity}, tolerance));
+    CHECK(compare_values<float>("float32", {infinity}, {NAN}, tolerance));
+    CHECK_FALSE(compare_values<float>("float32", {-infinity}, {infinity}, tolerance));
+  }
+  CHECK(compare_values<float>("float32", {2e6f}, {1e6f}, tolerance));
+}
+
 TEST_CASE("integers are exact, whatever the bounds are, and a boolean byte is 0 or 1") {
   CHECK_FALSE(compare_values<std::int64_t>("int64", {4000, -1}, {4000, -1}, Tolerance()));
   CHECK(compare_values<std::int64_t>("int64", {4001}, {4000}, table(8, 1e3f)));

@@ -51,6 +51,12 @@ Status read_tables(const Json& entry, Tolerance& tolerance) {
   if (tolerance.typical_share < 0 || tolerance.typical_share > 1) {
     return bad("the share of an output's elements that may be untypical is no number from 0 to 1");
   }
+  if (const auto pole = entry.find("pole"); pole != entry.end() && !pole->is_null()) {
+    tolerance.pole = number_in(entry, "pole");
+    if (!(tolerance.pole > 0)) {
+      return bad("the size from which an output's numbers stand for infinities is neither null nor a number above 0");
+    }
+  }
   if (Status read = read_table(entry.value("bounds", Json()), tolerance.bounds); !read) {
     return read;
   }
@@ -138,7 +144,7 @@ Json summary(const Json& entries, const sandbox::Manifest& outputs) {
   for (std::size_t i = 0; i < outputs.tensors.size(); i++) {
     Json one = {{"output", outputs.tensors[i].path}};
     for (const char* key :
-         {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share", "jumps", "always"}) {
+         {"rule", "ulps", "k", "precision", "share", "cap", "by", "typical_share", "jumps", "always", "pole"}) {
       if (entries[i].contains(key)) {
         one[key] = entries[i][key];
       }

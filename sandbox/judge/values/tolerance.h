@@ -13,7 +13,8 @@
 // half of the elements of an octave keep to.
 //
 // An element that equals the expected one is right under every rule, infinities of one sign among them; NaN is right
-// under none, and an infinity never stands for a finite number. Values, pure functions; any thread, host and device.
+// under none, and an infinity stands for a finite number, or one for it, only beyond a pole: a size from which numbers
+// are no larger than their bounds. Values, pure functions; any thread, host and device.
 #pragma once
 
 #include <cmath>
@@ -48,6 +49,7 @@ struct Tolerance {
   double atol = 0, rtol = 0;
   double share = 0;                                      // of an output's elements that may lie beyond ...
   double cap = std::numeric_limits<double>::infinity();  // ... by at most this difference
+  double pole = std::numeric_limits<double>::infinity();  // from this size numbers and infinities stand for each other
   std::int64_t always = 0;  // of them lie beyond in every set, since the reference does not decide them; ...
   bool at_ends = false;     // ... some of these at an end of the output
   // How many jumps of the reference a set has on average, each with all the elements that it takes along; infinite
@@ -132,6 +134,12 @@ KHOST_HOST_DEVICE inline double allowed(const Tolerance& tolerance, double expec
   return 0;
 }
 
+// Whether one of both is an infinity, and the other of a size that the reference does not decide.
+KHOST_HOST_DEVICE inline bool beside_infinity(const Tolerance& tolerance, double got, double expected) {
+  const double mine = fabs(got), theirs = fabs(expected), most = 1.7976931348623157e308;
+  return tolerance.pole <= most && mine >= tolerance.pole && theirs >= tolerance.pole && (mine > most || theirs > most);
+}
+
 // What becomes of a difference that is not right. That of NaN is none, and is never excused.
 KHOST_HOST_DEVICE inline Standing excused(const Tolerance& tolerance, double difference) {
   return difference <= tolerance.cap ? Standing::beyond : Standing::out;
@@ -145,7 +153,7 @@ KHOST_HOST_DEVICE inline Standing standing(const Tolerance& tolerance, double go
   // Every comparison with NaN fails, and the difference of an infinity is no finite number.
   const double difference = fabs(got - expected);
   if (!(difference <= 1.7976931348623157e308 && difference <= allowed(tolerance, expected, format, flat))) {
-    return excused(tolerance, difference);
+    return beside_infinity(tolerance, got, expected) ? Standing::right : excused(tolerance, difference);
   }
   const bool typical =
       tolerance.typical_share >= 1 ||

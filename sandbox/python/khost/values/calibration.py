@@ -27,6 +27,7 @@ from khost.values.tolerance import FAR, ONE_BIN, FloatMeasure, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
 MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
+SIGNS, MEASURED = 4, 2   # patterns of the signs of outliers; planted sets of small outputs that are measured
 WIDE_ELEMENTS = 1 << 18  # of all outputs, up to which inputs are also moved by many roundings
 AMBIGUOUS = 0.15        # undecided elements of an integer output, beyond which no answer can be called wrong
 WIDE_STEP = 64
@@ -102,12 +103,24 @@ class Calibration:
         before, self.kinds = self.kinds, kinds
         try:
             # A model must bear all signs that a verdict's sets have in turn; fewer sets are measured.
-            self.samples["planted"] = [self.sample(True, number) for number in range(4)][:1 if large else 2]
+            self.samples["planted"] = [self.sample(True, number) for number in range(SIGNS)][:1 if large else MEASURED]
             self.planting = ""
             return None
         except Unplantable as error:
             self.kinds = before
             return error
+
+    def add_signs(self):
+        """Adds planted samples of small outputs with the signs that were not measured, on which more answers may fail: a product
+        shows its largest element only where both factors have one sign. Returns whether there are any."""
+        planted = self.samples.get("planted", ())
+        if len(planted) != MEASURED or all(x.numel() >= ONE_BIN for x in planted[0].expected):
+            return False
+        try:
+            planted += [self.sample(True, number) for number in range(MEASURED, SIGNS)]
+        except Unplantable:
+            return False
+        return True
 
     def wants_bold(self, passing):
         """Whether outliers in tensors of one sign are worth leaving what may be their domain."""
@@ -343,6 +356,9 @@ class Calibration:
         if "planted" in self.samples:
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
         refused_by, passing, idle = self.outcome(equal)
+        if passing and self.add_signs():
+            ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+            refused_by, passing, idle = self.outcome(equal)
         if self.wants_bold(passing) and self.plant(BOLD):
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
             refused_by, passing, idle = self.outcome(equal)
@@ -370,8 +386,10 @@ def passing(samples):
             break
         first = samples[0]
         try:
-            calibration.samples["planted"] = [planted_from(bank.Sample(first.model, fresh(first.values),
-                                                                       first.expected), kinds)]
+            small = any(x.numel() < ONE_BIN for x in first.expected)
+            calibration.samples["planted"] = [
+                planted_from(bank.Sample(first.model, fresh(first.values), first.expected), kinds, number)
+                for number in range(SIGNS if small else 1)]
         except Unplantable:
             continue
         calibration.judge("planted", equal)

@@ -58,6 +58,11 @@ def cap_of(jumps):
     return None if seen < MANY else (2 if different <= 4 else 4) * max(size for size, _ in jumps)
 
 
+def beside_infinity(got, wanted, pole):
+    """Where one of both is an infinity and the other of at least this size."""
+    return (torch.isinf(got) | torch.isinf(wanted)) & (torch.minimum(got.abs(), wanted.abs()) >= pole)
+
+
 class Rule:
     """What holds for one output in sets of one kind. `counts` of an answer: its elements beyond the bound at each K."""
 
@@ -132,6 +137,10 @@ class Rule:
         own = self.measure.always(self.q, self.k)
         return max(own, self.elsewhere.always() if self.elsewhere else (0, False))
 
+    def pole(self, k):
+        """The size from which numbers and infinities may stand for each other; None where none may."""
+        return None if self.exact else self.measure.pole(k)
+
     def place(self):
         return self.steps.index(self.k)
 
@@ -148,7 +157,7 @@ class Rule:
         return {"rule": "table", **common, "ulps": 0 if copies else self.measure.ulps, "by": "element" if self.by_element else "octave",
                 "bounds": self.measure.bounds(self.q, 0 if copies else self.k).tolist(),
                 "rtol": 0 if copies else self.k * self.measure.relative_part(),
-                "first": octaves.first, "step": octaves.step,
+                "first": octaves.first, "step": octaves.step, "pole": self.pole(self.k),
                 "typical": None if self.typical is None else self.measure.bounds(self.typical, self.k).tolist(),
                 "typical_share": 1.0 if self.typical is None else self.measure.typical_share()}
 
@@ -190,7 +199,9 @@ class Probe:
         if self.rule.exact:
             return differ
         bounds = self.rule.allowance(self.wanted, self.rows, k, typical)
-        return differ & ~(((got.double() - self.doubled).abs() <= bounds) & self.finite)
+        beyond = differ & ~(((got.double() - self.doubled).abs() <= bounds) & self.finite)
+        pole = self.rule.pole(k)
+        return beyond if pole is None else beyond & ~beside_infinity(got, self.wanted, pole)
 
     def out(self, got, beyond, cap):
         """How many of the elements beyond their bound are farther off than the cap, or NaN."""

@@ -79,6 +79,7 @@ class FloatMeasure:
         self.least = self.rows = None  # of each element the least distance in any set, and its row in the first
         self.copies = False  # whether every element is one of the inputs' or of the state's, as of a sort
         self.endless = False  # a moved run had an infinity where the reference has a number, or the other way round
+        self.infinite = False  # the reference has an infinity in double too
         self.counted, self.groups = Counted(like.numel()), Groups()
 
     def histogram(self):
@@ -103,6 +104,7 @@ class FloatMeasure:
         if exact is None:
             own = self.octaves.scaled(-1).to(ours.device)[octave] * torch.finfo(self.dtype).eps
         sound = torch.isfinite(ours) & torch.isfinite(double)
+        self.infinite = self.infinite or bool((torch.isinf(ours) & torch.isinf(double)).any())
         conditioned = torch.zeros_like(own)
         for other in moved:
             distance = (looked_at(other) - double).abs()
@@ -295,19 +297,18 @@ class FloatMeasure:
             return self.seldom(q, sizes)
         result = torch.zeros(OCTAVES, dtype=torch.float64)
         growth = 1 + self.growth(q, full)
+        above = full[full > 0]  # what is off at exact zeros says nothing of other numbers
         for octave in range(OCTAVES):
-            nearest = int(full[(full - octave).abs().argmin()])
+            known = above if octave else full
+            nearest = int(known[(known - octave).abs().argmin()])
             up = max(0, octave - nearest) * self.octaves.step * growth
             result[octave] = max(min(float(q[nearest]) * 2.0 ** min(up, 1000), 1e300), float(q[octave]))
-        # Exact zeros, and what float32 cannot tell from them, take the lowest full octave's absolute error.
-        above = full[full > 0]
-        # Octaves below that one hold few elements each: what one of them shows may happen in all, and at zero.
-        if above.numel():
-            low = int(above[0])
-            pooled = torch.where((sizes[:low] > 0), q[:low], 0.0).max() if low > 1 and int(sizes[1:low].sum()) else 0.0
-            result[:low] = result[:low].clamp(min=float(pooled))
-        if above.numel() and above[0] > 0 and sizes[0] > 0:
-            result[0] = max(float(result[0]), float(q[int(above[0])]))
+        # Octaves below the lowest full one hold few elements each: what one of them shows may happen in all, and at zero.
+        low = int(above[0])
+        pooled = torch.where((sizes[:low] > 0), q[:low], 0.0).max() if low > 1 and int(sizes[1:low].sum()) else 0.0
+        result[:low] = result[:low].clamp(min=float(pooled))
+        if sizes[0] > 0:  # exact zeros, and what float32 cannot tell from them, take that octave's absolute error
+            result[0] = max(float(result[0]), float(q[low]))
         return result
 
     def growth(self, q, full):
@@ -341,6 +342,21 @@ class FloatMeasure:
     def limits(self, table, k):
         """The bounds with the steps of the dtype, by octave."""
         return self.bounds(table, k) + self.ulps * self.octaves.ulp(self.dtype)
+
+    def pole(self, k):
+        """The size from which a number may stand for an infinity, and an infinity for it: where the relative error grows as the
+        value, as near the poles of a quotient, that at which it is one. None where there is none, or where infinities are
+        decided."""
+        if self.elements < ONE_BIN or self.by_element() or self.infinite or self.copies:
+            return None
+        q, sizes = taken_together(*self.quantiles())
+        full = torch.nonzero(sizes >= FULL).reshape(-1)
+        if not full.numel() or not self.growth(q, full):
+            return None
+        top = int(full[-1])
+        size = float(self.octaves.scaled(0)[top])
+        pole = max(size, size * size / float(self.limits(q, k)[top]))
+        return pole if pole < torch.finfo(self.dtype).max else None
 
     def share(self, table, k):
         """Share of elements that may lie beyond the bound: 0 unless moved inputs take elements beyond it by themselves,
