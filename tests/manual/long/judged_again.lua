@@ -1,11 +1,12 @@
 -- Right and timed candidates of a run, judged from scratch by a judge that has seen neither them nor their tasks: what
 -- a policy learned to be fast at must be fast for this one too.
 --
---   ./khost tests/manual/long/judged_again.lua RUN [--count 30] [--fastest 10] [--stage evaluate] [--seed 1]
+--   ./khost tests/manual/long/judged_again.lua RUN [--count 30] [--fastest 10] [--stage NAME] [--policy NAME] [--seed 1]
 --
--- RUN is a folder. Prints a row for each of the randomly drawn ones and of the fastest, then the median of the ratios of
--- both speed-ups (over the faster baseline) and the milestones lost. Exit code 1 when that median is further than 2 %
--- from 1 or a candidate of .5 ms or more lost a milestone.
+-- RUN is a folder. The candidates are those of all stages and of all policies but the experts', or of one of these. Prints
+-- a row for each of the randomly drawn ones and of the fastest, then the median of the ratios of both speed-ups (over the
+-- faster baseline) and the milestones lost. Exit code 1 when that median is further than 2 % from 1 or a candidate of
+-- .5 ms or more lost a milestone.
 local args = require "lib.args"
 local client = require "judge.client"
 local json = require "khost.json"
@@ -21,19 +22,20 @@ local OPTIONS = {
   { name = "run", required = true, help = "folder of a run" },
   { name = "--count", kind = "number", default = 30, help = "drawn at random" },
   { name = "--fastest", kind = "number", default = 10, help = "the fastest beside them" },
-  { name = "--stage", kind = "text", default = "evaluate", help = "of which the candidates are" },
-  { name = "--policy", kind = "text", default = "agentic", help = "whose they are" },
+  { name = "--stage", kind = "text", help = "of which the candidates are; of all without it" },
+  { name = "--policy", kind = "text", help = "whose they are; of all but the experts without it" },
   { name = "--seed", kind = "number", default = 1, help = "of the draw" },
   { name = "--jobs", kind = "number", default = 2, help = "verdicts at once" },
 }
 local ABOUT = { name = "tests/manual/long/judged_again.lua", summary = "candidates of a run, judged from scratch" }
 local MOST_OFF, LEAST_S = 0.02, 0.5e-3
 
--- Each distinct candidate once, its last verdict.
+-- Each distinct candidate once, its last verdict. The experts' are none that a policy learned to be fast at.
 local TIMED = [[SELECT max(v.id) AS id, v.candidate_s AS candidate_s, v.eager_s AS eager_s, v.compile_s AS compile_s,
-  v.reward AS reward, v.files AS files, t.source AS source, coalesce(t.name, v.task) AS name
+  v.reward AS reward, v.files AS files, v.policy AS policy, t.source AS source, coalesce(t.name, v.task) AS name
   FROM verdicts v JOIN tasks t ON t.id = v.task
-  WHERE v.stage = ? AND v.policy = ? AND v.correct = 1 AND v.candidate_s > 0 AND v.eager_s IS NOT NULL
+  WHERE iif(?1 = '', 1, v.stage = ?1) AND iif(?2 = '', v.policy NOT LIKE 'expert%', v.policy = ?2)
+  AND v.correct = 1 AND v.candidate_s > 0 AND v.eager_s IS NOT NULL
   GROUP BY v.task, v.artefact_hash ORDER BY v.id]]
 
 local function speedup(times)
@@ -72,12 +74,12 @@ local function print_rows(title, chosen, field)
   local lines, ratios, lost, long_lost = {}, {}, 0, 0
   for _, row in ipairs(chosen) do
     if row[field] then
-      -- Where the speed stayed unresolved nothing was shown of it, and `said` tells so.
-      local fell = row.said ~= "unresolved" and (not row.reward_again or row.reward_again < row.reward)
+      -- A void verdict and a speed that stayed unresolved show nothing of it, and `said` tells so.
+      local fell = row.said ~= "unresolved" and row.said ~= "void" and (not row.reward_again or row.reward_again < row.reward)
       ratios[#ratios + 1] = row.again and row.again / row.speed or nil
       lost = lost + (fell and 1 or 0)
       long_lost = long_lost + (fell and row.candidate_s >= LEAST_S and 1 or 0)
-      lines[#lines + 1] = { row.name, ("%.1f"):format(row.candidate_s * 1e6), ("%.2f"):format(row.speed),
+      lines[#lines + 1] = { row.name, row.policy, ("%.1f"):format(row.candidate_s * 1e6), ("%.2f"):format(row.speed),
         told(row.again, "%.2f"), told(row.again and row.again / row.speed, "%.3f"), told(row.reward, "%g"),
         told(row.reward_again, "%g"), row.said }
     end
@@ -85,7 +87,7 @@ local function print_rows(title, chosen, field)
   table.sort(ratios)
   local middle = ratios[math.ceil(#ratios / 2)] or 0
   log.print(title)
-  log.print(tables.text({ "task", "us", "speed-up", "again", "ratio", "reward", "again", "status" }, lines))
+  log.print(tables.text({ "task", "policy", "us", "speed-up", "again", "ratio", "reward", "again", "status" }, lines))
   log.print(("%d candidates: median ratio %.3f, %d lost a milestone, of them %d of %.1f ms or more"):format(#lines,
     middle, lost, long_lost, LEAST_S * 1e3))
   return middle, long_lost
@@ -95,12 +97,12 @@ local function run(list)
   local options = args.parse(OPTIONS, list, ABOUT)
   local kept, message = store.open(options.run, { read_only = true })
   if not kept then args.misuse(message) end
-  local rows = assert(kept:query(TIMED, { options.stage, options.policy }))
+  local rows = assert(kept:query(TIMED, { options.stage or "", options.policy or "" }))
   local config = json.decode(assert(kept:query "SELECT config FROM runs")[1].config)
   kept:close()
   if #rows == 0 then
-    args.misuse(("%s: no right and timed candidate of policy %s in stage %s"):format(options.run, options.policy,
-      options.stage))
+    args.misuse(("%s: no right and timed candidate of %s in %s"):format(options.run,
+      options.policy and "policy " .. options.policy or "any policy but the experts", options.stage and "stage " .. options.stage or "any stage"))
   end
   local chosen = chosen_of(rows, options)
   local judge = assert(client.open(nil, { jobs = options.jobs, target = config.machine.target }))
