@@ -184,7 +184,7 @@ local function run(list)
     options.set[#options.set + 1] = ('judge.rules="%s"'):format(candidate.check_rules(options.rules))
   end
   local this = pipeline.open(options, ABOUT.name)
-  this.reward:at_step("evaluate", 0)
+  this:at_step("evaluate", 0)
   local found, opened = {}, {}
   for index, spec in ipairs(options.policy) do
     opened[index] = policy_of(this, spec, options)

@@ -37,7 +37,7 @@ local function fit_again(run)
   local o, tasks, curve, stages = settings_of(run), run:training(), {}, { stage.name }
   local curriculum = ppo.curriculum(run, tasks)
   for step = 1, o.steps do
-    local hash = run.reward:at_step(stage.name, step)
+    local hash = run:at_step(stage.name, step)
     local chosen = ppo.drawn(run, curriculum, o, step)
     local episodes, facts = ppo.rollouts(ppo.setting(run, policy, o, step, run.replaying or false), chosen, o.group,
       o.limit)

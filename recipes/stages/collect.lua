@@ -29,7 +29,7 @@ end
 ---@return table[] episodes, table facts   as ppo.rollouts
 function stage.play(run, actor, name, stage_name, episodes)
   local c = run.config.collect
-  local hash = run.reward:at_step(stage_name, 1)
+  local hash = run:at_step(stage_name, 1)
   local setting = episode.of_run(run, { policy = models.policy(run, actor, name, { agent = true }), stage = stage_name,
     step = 1, turns = c.turns, answer_tokens = c.answer_tokens, observation_tokens = c.observation_tokens,
     measure = true, reuse = true, pick = run.config.reward.on, replay = run.replaying })

@@ -195,7 +195,7 @@ end
 
 function stage.execute(run)
   local result, rows, by_name, order = { table1 = {} }, {}, {}, {}
-  run.reward:at_step(stage.name, 0)
+  run:at_step(stage.name, 0)
   for index, entry in ipairs(policies_of(run)) do
     local row = evaluate_policy(run, entry, index * 10, result)
     by_name[entry.name], order[index] = row, entry.name

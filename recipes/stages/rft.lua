@@ -4,6 +4,7 @@
 -- and on two cores every verdict counts.
 
 local episode = require "agent.episode"
+local live = require "run.live"
 local models = require "training.models"
 local pipeline = require "run.pipeline"
 local ppo = require "training.ppo"
@@ -13,6 +14,10 @@ local tables = require "evaluation.table"
 local trainer = require "khost.trainer"
 
 local stage = { name = "rft", summary = "rejection fine-tuning on good trajectories" }
+
+local function is_rubric(value)
+  return type(value) == "table" and type(value.keep) == "function", "it returns no table with a function `keep`"
+end
 
 local function reason_table(by_reason)
   local rows = {}
@@ -80,8 +85,9 @@ end
 ---@return table result   kept, dropped, reasons, tables; nll_before and nll_after where anything was kept
 function stage.fit(run, actor, episodes, name)
   local c = run.config.rft
-  local rubric = require("rubrics." .. (c.rubric or "trajectory"))
-  local kept, dropped, by_reason = rejection.sort(episodes, rubric.keep)
+  -- Read when the stage begins, so that it may be edited until then; the store keeps its text.
+  local rubric = assert(live.open("rubric", "rubrics." .. (c.rubric or "trajectory"), run.store, is_rubric))
+  local kept, dropped, by_reason = rejection.sort(episodes, rubric:value().keep)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then
     local losses, before, after = train(run, actor, kept, c, name)

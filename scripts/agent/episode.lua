@@ -29,6 +29,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field judge table            judge.client
 ---@field store khost.Store
 ---@field reward? table          run.reward; without it nothing is scored
+---@field loop? table           run.live of the agent loop, which may be edited during a run; agent.loop when absent
 ---@field seed integer
 ---@field target "cpu"|"cuda"    whose skill and template the agent works with
 ---@field limits? table          [limits] of the configuration, for the agent's shell; the host's own when absent
@@ -56,7 +57,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@param more table
 ---@return Setting
 function episode.of_run(run, more)
-  local setting = { judge = run.judging, store = run.store, reward = run.reward, seed = run.seed,
+  local setting = { judge = run.judging, store = run.store, reward = run.reward, loop = run.loop, seed = run.seed,
     target = run.config.machine.target, limits = run.config.limits }
   for name, value in pairs(more) do
     setting[name] = value
@@ -209,6 +210,19 @@ local function score(setting, record)
   verdict.reward, verdict.script_hash = reward, record.script_hash
 end
 
+-- Plays by the run's version of the loop. One that raises is given up for the version before it, and the episode is played
+-- again.
+local function ended_of(setting, ...)
+  local ok, ended = pcall((setting.loop and setting.loop:value() or loop).run, ...)
+  if not ok then
+    if ended ~= sched.CANCELLED and setting.loop then
+      setting.loop:fall_back(tostring(ended))
+    end
+    error(ended, 0)
+  end
+  return ended
+end
+
 --- Plays, judges and scores one episode. The result is what the store keeps; `void` says why it has no reward. Raises
 --- when there is no workspace.
 ---@async
@@ -221,7 +235,7 @@ function episode.play(setting, task, index)
   local stream = random.stream(("%s %d"):format(draws, index))
   local whole = episode.task_for(setting.target, setting.policy.format, task)
   local record, message = with_world(setting, whole, function(world, start)
-    local ended = loop.run({ policy = setting.policy, environment = world,
+    local ended = ended_of(setting, { policy = setting.policy, environment = world,
       reserve = math.min(RESERVE, setting.answer_tokens or RESERVE),
       limits = { turns = setting.turns, answer_tokens = setting.answer_tokens, seconds = setting.seconds } }, whole,
       stream)

@@ -5,6 +5,7 @@ local args = require "lib.args"
 local config = require "khost.config"
 local fs = require "khost.fs"
 local client = require "judge.client"
+local live = require "run.live"
 local ledger = require "training.ledger"
 local log = require "khost.log"
 local plan = require "run.plan"
@@ -73,6 +74,13 @@ local function open_store(options, recipe, c)
   return record
 end
 
+--- Whether a script's value is an agent loop; why not where it is none.
+---@param value any
+---@return boolean, string
+function pipeline.is_loop(value)
+  return type(value) == "table" and type(value.run) == "function", "it returns no table with a function `run`"
+end
+
 --- Opens the run that the options name, or a new one.
 ---@async
 ---@param options table   what args.parse made of pipeline.OPTIONS
@@ -92,6 +100,7 @@ function pipeline.open(options, recipe, judging)
     args.misuse(("reward.scheme %s: %s"):format(self.config.reward.scheme, message))
   end
   self.reward = scheme
+  self.loop = assert(live.open("loop", "agent.loop", record, pipeline.is_loop))
   local process, unavailable = judging, nil
   if not process then
     process, unavailable = client.open(self.config)
@@ -102,6 +111,16 @@ function pipeline.open(options, recipe, judging)
   self.judging, self.ledger = process, ledger.new()
   log.print(("run %s"):format(self.folder))
   return self
+end
+
+--- Looks for changes of the scripts that may be edited during a run: the reward and the agent loop. Call once at the
+--- beginning of a step.
+---@param stage string
+---@param step integer
+---@return string hash   of the scripts that score this step
+function Run:at_step(stage, step)
+  self.loop:at_step(stage, step)
+  return self.reward:at_step(stage, step)
 end
 
 --- The result of a finished stage; nil when it is not finished.

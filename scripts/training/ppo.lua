@@ -222,7 +222,7 @@ function ppo.run(run, models, tasks, o)
     if not before and (run.replaying or step > 1 and run:late(o.stage, step - first - 1)) then
       break
     end
-    local hash = run.reward:at_step(o.stage, step)
+    local hash = run:at_step(o.stage, step)
     local chosen = ppo.drawn(run, curriculum, o, step, early)
     local setting = ppo.setting(run, models.policy, o, step, before ~= nil)
     early = drawn_early(run, curriculum, o, step + 1)

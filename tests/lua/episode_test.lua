@@ -6,7 +6,9 @@ local expert_cuda = require "policies.expert_cuda"
 local experts = require "policies.experts"
 local fs = require "khost.fs"
 local formats = require "chat.formats"
+local live = require "run.live"
 local named = require "policies.named"
+local pipeline = require "run.pipeline"
 local reward = require "run.reward"
 local sched = require "khost.sched"
 local script = require "policies.script"
@@ -89,6 +91,45 @@ function spec.the_reason_of_an_unreadable_answer_is_the_first()
         { "build_failed", "unparsable", "no_block, no_path", -1 })
     end
   end)
+end
+
+-- A version of the agent loop that adds a label to what the real one plays, or does something else.
+local function write_loop(path, body)
+  assert(fs.write(path, ([[local loop = require "agent.loop"
+return { run = function(options, task, stream) %s end }]]):format(body)))
+end
+
+local function labelled(label)
+  return ("local ended = loop.run(options, task, stream) ended.labels.%s = 1 return ended"):format(label)
+end
+
+function spec.the_agent_loop_may_change_between_steps_and_may_break()
+  local path = ("/tmp/khost-episode-loop-%s.lua"):format(fs.sha256(tostring(sched.wall_clock())):sub(1, 12))
+  write_loop(path, labelled "first")
+  with_run(function(run)
+    local script_of_loop = assert(live.open("loop", path, run, pipeline.is_loop))
+    local setting = setting_of(run, says { BLOCK:format("k.cpp", "int a;") }, judge_of(), { loop = script_of_loop })
+    local function labels(step)
+      script_of_loop:at_step("spec", step)
+      local record = episode.play_until_counted(setting, TASK, step)
+      t.expect(record.reward, 1)
+      return record.labels
+    end
+    t.expect(labels(1), { first = 1 })
+    write_loop(path, labelled "second")
+    t.expect(episode.play(setting, TASK, 9).labels, { first = 1 })  -- not before the next step
+    t.expect(labels(2), { second = 1 })
+    assert(fs.write(path, "return {}"))
+    t.expect(labels(3), { second = 1 })
+    write_loop(path, "return options.no.such")
+    t.expect(labels(4), { second = 1 })
+    write_loop(path, labelled "third")
+    t.expect(labels(5), { third = 1 })
+    local events = {}
+    for _, event in run:each("events") do events[#events + 1] = event.event end
+    t.expect(events, { "loop_changed", "loop_refused", "loop_changed", "loop_failed", "loop_changed" })
+  end)
+  fs.remove_tree(path)
 end
 
 function spec.an_episode_that_failed_through_us_is_void_and_played_again()
