@@ -1,6 +1,7 @@
 -- The paper's table 1 on test tasks for the expert, the base and what training made of it, and pass rates on held-out
 -- tasks. Policies play under the agent loop and the best state of a trajectory counts (judged anew); pass rates of
--- single answers stand beside it. Nothing that was judged in training is reused.
+-- single answers stand beside it. Nothing that was judged in training is reused. A candidate that several policies wrote
+-- for a task is judged once: a second verdict would need sets that it has not met, and compare policies by chance.
 
 local episode = require "agent.episode"
 local metrics = require "evaluation.metrics"
@@ -27,7 +28,7 @@ local function play_all(run, policy, tasks, o)
   end
   local setting = episode.of_run(run, { policy = policy, stage = o.stage, step = o.step, turns = o.turns,
     measure = o.measure, answer_tokens = o.answer_tokens, observation_tokens = run.config.evaluate.observation_tokens,
-    reuse = false, pick = "best", salt = "evaluate" })
+    reuse = "evaluate", pick = "best", salt = "evaluate" })
   local bar = progress.begin(("%s, %s"):format(policy.name, o.what), #jobs)
   local episodes = sched.map(jobs, function(job)
     local record = episode.kept(setting, job.task, job.index, known)

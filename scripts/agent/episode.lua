@@ -41,7 +41,7 @@ local RESERVE = 64        -- tokens that must be left for an answer, or all of a
 ---@field answer_tokens? integer
 ---@field observation_tokens? integer   of what tools say about one answer, for policies that can count tokens
 ---@field measure boolean        whether a correct candidate of a timed task is timed
----@field reuse boolean          identical candidates are judged once (training)
+---@field reuse boolean|string   identical candidates are judged once; a word: once for all settings with this word
 ---@field pick "final"|"best"    which state of the workspace is judged
 ---@field salvage? boolean       what stood before a failure of ours counts (a search), instead of a void
 ---@field whole? boolean         keeps what it was made with, the prompt and the files that it began with
@@ -88,7 +88,7 @@ end
 local function world_in(setting, task, workspace)
   local format = setting.policy.format
   if format.answers_are_files then
-    return environment.files(workspace, task, setting.judge, { reuse = setting.reuse, feedback = format.feedback })
+    return environment.files(workspace, task, setting.judge, { reuse = setting.reuse == true, feedback = format.feedback })
   end
   return environment.tools(workspace, task.toolset, { respond = format.respond, untimed = task.timed == false,
     shell_options = shell_options(setting.limits), count = setting.policy.count,

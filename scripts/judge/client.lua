@@ -169,11 +169,12 @@ local function ask(self, task, files, measure, rules)
 end
 
 --- One verdict. `reuse`: an identical candidate of the same task is judged once and the verdict given again, marked
---- with `reused = true`; never do that in evaluation.
+--- with `reused = true`. A word reuses those alone that were asked for with the same word: an evaluation uses none of
+--- training's.
 ---@async
 ---@param task {id: string, source: string, name?: string}
 ---@param files table<string, string>|nil
----@param options {measure: boolean, reuse?: boolean, rules?: "own"|"mixed"}   rules: instead of the client's
+---@param options {measure: boolean, reuse?: boolean|string, rules?: "own"|"mixed"}   rules: instead of the client's
 ---@return table
 function Client:verdict(task, files, options)
   if not files or not next(files) then
@@ -181,8 +182,8 @@ function Client:verdict(task, files, options)
   end
   local artefact = client.artefact(files)
   local rules = options.rules or self.options.rules or "own"
-  local key = ("%s %s %s %s"):format(task.id, artefact, tostring(options.measure), rules)
-  local key_of_failures = ("%s %s %s"):format(task.id, artefact, rules)
+  local key_of_failures = ("%s %s %s %s"):format(tostring(options.reuse), task.id, artefact, rules)
+  local key = ("%s %s"):format(key_of_failures, tostring(options.measure))
   if options.reuse then
     -- What failed without a clock fails with one.
     local known = self.known[key] or self.failed[key_of_failures]

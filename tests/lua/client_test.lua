@@ -70,6 +70,20 @@ function spec.the_rule_set_reaches_the_judge_and_an_answer_by_one_is_none_by_the
   t.expect(settings({ "judge.rules=mixed" }).judge.rules, "mixed")
 end
 
+function spec.an_evaluation_judges_a_candidate_once_and_uses_no_verdict_of_training()
+  local process, asked = recorder()
+  local one = client.over(process, {})
+  local files = { ["kernels/k.cpp"] = "x" }
+  local function count(reuse, measure)
+    local verdict = one:verdict({ id = "t", source = "s" }, files, { measure = measure or false, reuse = reuse })
+    return { #asked, verdict.reused == true }
+  end
+  t.expect({ count(true), count(true) }, { { 1, false }, { 1, true } })
+  t.expect({ count "evaluate", count "evaluate" }, { { 2, false }, { 2, true } })
+  t.expect({ count "other", count(true), count(false), count("evaluate", true) },
+    { { 3, false }, { 3, true }, { 4, false }, { 4, true } })  -- what failed without a clock fails with one
+end
+
 -- A process that is lost `times` times, and then answers.
 local function lost(times)
   local count = 0
