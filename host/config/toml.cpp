@@ -1,5 +1,7 @@
 #include "host/config/toml.h"
 
+// toml++ 3.3 asserts that a table's header begins with a key, and reports right behind it when one does not.
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <fstream>

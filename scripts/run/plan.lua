@@ -5,8 +5,8 @@ local tables = require "evaluation.table"
 
 local plan = {}
 
--- Each: tasks that are admitted, verdicts with times, verifications only, tokens drawn, tokens passed through an
--- update, tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models
+-- Each: tasks that are admitted, verdicts with times, verifications only (and of those the ones that run while other answers
+-- are drawn), tokens drawn, tokens passed through an update, tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models
 -- opened, checkpoints written.
 local COSTS = {}
 
@@ -123,9 +123,9 @@ local function ppo_cost(c, o, turns)
   if turns > 1 and calls_tools(c) then
     seen.verify, seen.draw = seen.verify * agent.asks, seen.verify * agent.draw
   end
-  return { episodes = episodes,
-    -- Single answers are judged once; of several turns each but the last is verified for the agent.
-    verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or agent.asks),
+  -- Single answers are judged once; of several turns each but the last is verified for the agent.
+  local verify = seen.verify + episodes * (turns == 1 and 1 - RIGHT * timed_share(c) or agent.asks)
+  return { episodes = episodes, verify = verify, overlapped = verify,
     measure = episodes * RIGHT * timed_share(c), draw = seen.draw + episodes * agent.draw,
     train = episodes * agent.tokens * (SCORING + EPOCH * (c.ppo.epochs or 1)), save = 1 + validations }
 end
@@ -206,7 +206,8 @@ function plan.stage(c, name)
     cost[field] = cost[field] or 0
     cost.seconds = cost.seconds + cost[field] * (UNITS[field] and p[UNITS[field]] or 0)
   end
-  cost.seconds = cost.seconds + cost.draw / p.draw_tokens_per_s + cost.train / p.train_tokens_per_s
+  local spared = p.overlapped_s and p.verify_s - p.overlapped_s or 0
+  cost.seconds = cost.seconds - (cost.overlapped or 0) * spared + cost.draw / p.draw_tokens_per_s + cost.train / p.train_tokens_per_s
   return cost
 end
 

@@ -166,6 +166,14 @@ TEST_CASE("a syntax error and a missing file are failures with their place") {
   CHECK(contains(message(load_config(request)), "none.toml"));
 }
 
+TEST_CASE("malformed headers and letters that toml++ does not expect are failures with their place") {
+  for (const char* text : {"a = 1\n[}", "a = 1\n[=", "a = 1\n\xc2\xb5 = 3", "a = 1\nb = \xc2\xb5"}) {
+    const auto parsed = parse_toml(text, "t.toml");
+    REQUIRE_FALSE(parsed);
+    CHECK_MESSAGE(parsed.failure().message.find("t.toml:2: ") == 0, parsed.failure().message);
+  }
+}
+
 TEST_CASE("the difference of two configurations lists changed, missing and new values") {
   Json diff = diff_config(Json::parse(R"({"a": 1, "b": {"c": 2, "d": 3}})"),
                           Json::parse(R"({"a": 1, "b": {"c": 5}, "e": true})"));
