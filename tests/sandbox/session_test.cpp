@@ -44,6 +44,31 @@ std::string code_of(const std::string& source) {
   return session ? "opened" : session.failure().code;
 }
 
+TEST_CASE("a task that is only verified has no sets to time on until a verdict with times wants them") {
+  if (shared() == nullptr) {
+    return;
+  }
+  SessionOptions options;
+  options.audience = Audience::verification;
+  Result<std::shared_ptr<Session>> opened = Session::open(*shared(), task("x * 2", "torch.randn(4096)"), options);
+  REQUIRE_MESSAGE(opened, opened.failure().message);
+  Session& session = **opened;
+  const auto small = session.batch_at_hand("one", Audience::verification);
+  REQUIRE(small);
+  CHECK(small->sets.size() == small->verified);
+  CHECK(small->verified == kVerificationSets);
+  CHECK(std::count_if(small->sets.begin(), small->sets.end(), [](const Set& set) { return set.planted; }) ==
+        kPlantedVerification);
+  CHECK(session.batch_at_hand("one", Audience::verification) == nullptr);  // it has met them
+  CHECK(session.batch_at_hand("two", Audience::verdict) == nullptr);
+  const auto whole = session.batch_for(*shared(), "two", Audience::verdict);
+  REQUIRE(whole);
+  CHECK((*whole)->sets.size() == wanted_sets(Audience::verdict, true));
+  CHECK(session.batch_at_hand("three", Audience::verification) == *whole);
+  CHECK(session.batch_at_hand("two", Audience::verification) == nullptr);
+  CHECK(*session.batch_for(*shared(), "two", Audience::verification) != *whole);
+}
+
 TEST_CASE("sets for one verdict are of no batch and of no other verdict, and it is known whether others met a batch") {
   if (shared() == nullptr) {
     return;

@@ -34,7 +34,8 @@ bool CpuEvaluation::open_task() {
     return void_for(Stage::task, zygote.failure());
   }
   zygote_ = *zygote;
-  Result<std::shared_ptr<Session>> session = service_.session(request_["task"]["source"].get<std::string>());
+  const std::string source = request_["task"]["source"].get<std::string>();
+  Result<std::shared_ptr<Session>> session = service_.session(source, audience_of(request_, purpose_));
   if (!session) {
     verdict_.fail(Stage::task, blame_task(session.failure()));
     return false;

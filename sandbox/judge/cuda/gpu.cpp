@@ -137,24 +137,26 @@ Result<Zygote*> Gpu::zygote() {
   return zygote_.get();
 }
 
-Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::string& source, bool alone) {
+Result<std::shared_ptr<Session>> Gpu::open_session(Device& device, const std::string& source, Audience audience,
+                                                   bool alone) {
   Result<Zygote*> python = zygote();
   if (!python) {
     return python.failure();
   }
   const std::size_t most_to_open = alone ? SIZE_MAX : device.bytes() / kShareOfSets;
   return with_room(device, nullptr, alone, [&](Oracle oracle) {
-    return Session::open(**python, source, {"cuda", set_budget(device.bytes()), most_to_open, lend_set, oracle});
+    return Session::open(**python, source,
+                         {"cuda", set_budget(device.bytes()), most_to_open, lend_set, oracle, audience});
   });
 }
 
-Result<std::shared_ptr<Task>> Gpu::task(const std::string& source) {
-  return tasks_.get(source,
-                    [&] { return untimed([&](Device& device) { return open_session(device, source, false); }); });
+Result<std::shared_ptr<Task>> Gpu::task(const std::string& source, Audience audience) {
+  return tasks_.get(
+      source, [&] { return untimed([&](Device& device) { return open_session(device, source, audience, false); }); });
 }
 
-Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source) {
-  return tasks_.get_now(source, [&] { return open_session(*device_, source, true); });
+Result<std::shared_ptr<Task>> Gpu::task_alone(const std::string& source, Audience audience) {
+  return tasks_.get_now(source, [&] { return open_session(*device_, source, audience, true); });
 }
 
 void Gpu::give_up_others(const std::shared_ptr<Task>& used) {

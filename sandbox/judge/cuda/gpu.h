@@ -95,9 +95,10 @@ class Gpu : public GpuTarget {
   Result<Zygote*> zygote();
   // task() opens a new task without the device lock; it fails for a large task, and when a candidate that is being
   // verified has taken the memory. task_alone() is for callers that hold the device lock.
-  Result<std::shared_ptr<Task>> task(const std::string& source);
-  Result<std::shared_ptr<Task>> task_alone(const std::string& source);
-  Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, bool alone);
+  Result<std::shared_ptr<Task>> task(const std::string& source, Audience audience);
+  Result<std::shared_ptr<Task>> task_alone(const std::string& source, Audience audience);
+  Result<std::shared_ptr<Session>> open_session(Device& device, const std::string& source, Audience audience,
+                                                bool alone);
   // Keeps the sets of a finished evaluation until they can be freed without disturbing a timing; null frees what was
   // kept.
   void defer_free(std::shared_ptr<const Batch> batch);

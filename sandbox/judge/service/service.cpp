@@ -74,10 +74,11 @@ void Service::remember(const Session& session) {
 }
 
 // Opening one makes inputs and outputs: other tasks go on meanwhile, who asks for the same one waits.
-Result<std::shared_ptr<Session>> Service::session(const std::string& source) {
+Result<std::shared_ptr<Session>> Service::session(const std::string& source, Audience audience) {
   const std::string hash = sha256_hex(source);
   const KeyedMutex::Lock opening(opening_, hash);
   SessionOptions options;
+  options.audience = audience;
   {
     const std::scoped_lock lock(sessions_mutex_);
     if (std::shared_ptr<Session> known = known_session(hash)) {

@@ -36,7 +36,7 @@ class Service {
   Result<Zygote*> baselines() { return zygote(baselines_, "baselines", Serves::compilers); }
   Result<Zygote*> recorders() { return zygote(recorders_, "recorder", Serves::recorders); }
   Result<Zygote*> device_recorders() { return zygote(device_recorders_, "recorder-cuda", Serves::device_recorders); }
-  Result<std::shared_ptr<Session>> session(const std::string& source);
+  Result<std::shared_ptr<Session>> session(const std::string& source, Audience audience);
   // {"kind": "evaluate" | "verify" | "profile" | "trace" | …, "task": {"source"}, …}
   Result<Json> handle(const Json& request);
 

@@ -87,7 +87,7 @@ Result<std::shared_ptr<Session>> Session::open(Zygote& zygote, const std::string
       return measured.failure();
     }
   }
-  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, *child, session->kinds(Audience::verdict));
+  Result<std::shared_ptr<Batch>> batch = session->make_batch(zygote, *child, session->kinds(options.audience));
   if (!batch) {
     return batch.failure();
   }
@@ -265,31 +265,33 @@ void Session::forget_sets() {
   }
 }
 
-std::shared_ptr<const Batch> Session::usable(const std::string& artefact) {
-  if (!batch_ || batch_->uses >= kMostUses || !batch_->seen.insert(artefact).second) {
+std::shared_ptr<const Batch> Session::usable(const std::string& artefact, Audience audience) {
+  const bool has_sets = batch_ && (audience == Audience::verification || batch_->timed());
+  if (!has_sets || batch_->uses >= kMostUses || !batch_->seen.insert(artefact).second) {
     return nullptr;
   }
   batch_->uses++;
   return batch_;
 }
 
-std::shared_ptr<const Batch> Session::batch_at_hand(const std::string& artefact) {
+std::shared_ptr<const Batch> Session::batch_at_hand(const std::string& artefact, Audience audience) {
   const std::scoped_lock lock(mutex_);
-  return usable(artefact);
+  return usable(artefact, audience);
 }
 
-Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact) {
+Result<std::shared_ptr<const Batch>> Session::batch_for(Zygote& zygote, const std::string& artefact,
+                                                        Audience audience) {
   const std::scoped_lock lock(mutex_);
-  if (std::shared_ptr<const Batch> known = usable(artefact)) {
+  if (std::shared_ptr<const Batch> known = usable(artefact, audience)) {
     return known;
   }
-  Result<std::shared_ptr<Batch>> fresh = new_batch(zygote, Audience::verdict);
+  Result<std::shared_ptr<Batch>> fresh = new_batch(zygote, audience);
   if (!fresh) {
     return fresh.failure();
   }
   batch_ = *fresh;
   count();
-  return usable(artefact);
+  return usable(artefact, audience);
 }
 
 std::shared_ptr<const Batch> Session::visible_at_hand() {

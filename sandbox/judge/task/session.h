@@ -35,6 +35,7 @@ struct SessionOptions {
   std::size_t most_to_open = SIZE_MAX;  // bytes of sets with which it may be opened; a larger one fails as `large`
   std::function<Result<SetMemory>(std::size_t bytes)> make = {};
   Oracle oracle = Oracle::where_it_fits;
+  Audience audience = Audience::verdict;  // whom the first batch is for
   // Of an earlier session of the same task: then nothing is measured.
   std::shared_ptr<const Calibration> calibration = nullptr;
 };
@@ -60,10 +61,11 @@ class Session {
   // What the constructor is given, as a tree of plain values (manifest.py); null where it is given anything else.
   const Json& init() const { return init_; }
 
-  // Sets that this artefact has never met; used for at most 64 artefacts. At hand: null when they would have to be
-  // made.
-  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact);
-  std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact);
+  // Sets that this artefact has never met, for a verdict with or without times; used for at most 64 artefacts. At hand:
+  // null when they would have to be made.
+  Result<std::shared_ptr<const Batch>> batch_for(Zygote& zygote, const std::string& artefact,
+                                                 Audience audience = Audience::verdict);
+  std::shared_ptr<const Batch> batch_at_hand(const std::string& artefact, Audience audience = Audience::verdict);
 
   // Drawn sets for one verdict, which nobody else meets; null where there is no memory for them beside a batch.
   Result<std::shared_ptr<const Batch>> unseen(Zygote& zygote, std::size_t count);
@@ -92,9 +94,9 @@ class Session {
 
  private:
   Result<Child> loaded_child(Zygote& zygote);
-  // Both under mutex_. Usable: the batch at hand, when it is one that this artefact has never met.
+  // Both under mutex_. Usable: the batch at hand, when it has the sets and is one that this artefact has never met.
   void count();
-  std::shared_ptr<const Batch> usable(const std::string& artefact);
+  std::shared_ptr<const Batch> usable(const std::string& artefact, Audience audience);
   Status fits_memory() const;
   std::size_t most_bytes() const;       // of a task's fewest sets
   std::size_t affordable_sets() const;  // fewer than kFewestSets: the task is too large

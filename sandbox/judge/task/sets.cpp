@@ -38,11 +38,23 @@ std::vector<std::size_t> Batch::drawn() const {
 }
 
 std::size_t wanted_sets(Audience audience, bool planting) {
-  return audience == Audience::agent ? kVisibleVerified + kVisibleTimed
-                                     : kVerificationSets + kTimedSets + (planting ? kPlantedTimed : 0);
+  switch (audience) {
+    case Audience::agent:
+      return kVisibleVerified + kVisibleTimed;
+    case Audience::verification:
+      return kVerificationSets;
+    case Audience::verdict:
+      break;
+  }
+  return kVerificationSets + kTimedSets + (planting ? kPlantedTimed : 0);
 }
 
 Kinds kinds_of_sets(Audience audience, std::size_t affordable, bool planting) {
+  if (audience == Audience::verification) {
+    Kinds kinds = kinds_of_sets(Audience::verdict, affordable, planting);
+    kinds.planted.resize(kinds.verified);
+    return kinds;
+  }
   const bool secret = audience == Audience::verdict;
   const std::size_t count = std::min(affordable, wanted_sets(audience, planting));
   Kinds kinds;

@@ -51,11 +51,14 @@ struct Batch {
   int uses = 0;
   std::set<std::string> seen;  // artefacts that were judged on it
 
+  bool timed() const { return sets.size() > verified; }  // whether a candidate can be timed on it
   // Places of drawn sets, of verification and timing: what baselines are timed on.
   std::vector<std::size_t> drawn() const;
 };
 
-enum class Audience { verdict, agent };
+// Whom a batch is for: a verdict with times, one without, or an agent. Most tasks of a training are never timed, and the
+// sets of verification are a fifth of all.
+enum class Audience { verdict, verification, agent };
 
 // Which sets of a batch are planted, those for verification first, each part in secret order.
 struct Kinds {
