@@ -1,7 +1,7 @@
 -- The paper's table 1 on test tasks for the expert, the base and what training made of it, and pass rates on held-out
 -- tasks. Policies play under the agent loop and the best state of a trajectory counts (judged anew); pass rates of
--- single answers stand beside it. Nothing that was judged in training is reused. A candidate that several policies wrote
--- for a task is judged once: a second verdict would need sets that it has not met, and compare policies by chance.
+-- single answers stand beside it. Nothing that was judged in training is reused. A candidate that several policies
+-- wrote for a task is judged once: a second verdict would need sets that it has not met, and compare them by chance.
 
 local episode = require "agent.episode"
 local metrics = require "evaluation.metrics"

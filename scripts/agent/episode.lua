@@ -88,7 +88,8 @@ end
 local function world_in(setting, task, workspace)
   local format = setting.policy.format
   if format.answers_are_files then
-    return environment.files(workspace, task, setting.judge, { reuse = setting.reuse == true, feedback = format.feedback })
+    return environment.files(workspace, task, setting.judge,
+      { reuse = setting.reuse == true, feedback = format.feedback })
   end
   return environment.tools(workspace, task.toolset, { respond = format.respond, untimed = task.timed == false,
     shell_options = shell_options(setting.limits), count = setting.policy.count,
@@ -210,8 +211,8 @@ local function score(setting, record)
   verdict.reward, verdict.script_hash = reward, record.script_hash
 end
 
--- Plays by the run's version of the loop. One that raises is given up for the version before it, and the episode is played
--- again.
+-- Plays by the run's version of the loop. One that raises is given up for the version before it, and the episode is
+-- played again.
 local function ended_of(setting, ...)
   local ok, ended = pcall((setting.loop and setting.loop:value() or loop).run, ...)
   if not ok then

@@ -1,5 +1,6 @@
--- A script of a run that may be edited while the run goes on. A change takes effect at the next step. A version that does
--- not load, or that its check refuses, is reported, and the last good one goes on. The store keeps the text of every version.
+-- A script of a run that may be edited while the run goes on. A change takes effect at the next step. A version that
+-- does not load, or that its check refuses, is reported, and the last good one goes on. The store keeps the text of
+-- every version.
 
 local log = require "khost.log"
 local reload = require "khost.reload"

@@ -5,9 +5,9 @@ local tables = require "evaluation.table"
 
 local plan = {}
 
--- Each: tasks that are admitted, verdicts with times, verifications only (and of those the ones that run while other answers
--- are drawn), tokens drawn, tokens passed through an update, tasks that are judged for the first time (and of those the timed ones, whose baselines are compiled), models
--- opened, checkpoints written.
+-- Each: tasks that are admitted, verdicts with times, verifications only (and of those the ones beside which other
+-- answers are drawn), tokens drawn, tokens passed through an update, tasks that are judged for the first time (and of
+-- those the timed ones, whose baselines are compiled), models opened, checkpoints written.
 local COSTS = {}
 
 -- Of a policy: answers that are right, and therefore timed where the task is; chance of another turn after one.
@@ -207,7 +207,8 @@ function plan.stage(c, name)
     cost.seconds = cost.seconds + cost[field] * (UNITS[field] and p[UNITS[field]] or 0)
   end
   local spared = p.overlapped_s and p.verify_s - p.overlapped_s or 0
-  cost.seconds = cost.seconds - (cost.overlapped or 0) * spared + cost.draw / p.draw_tokens_per_s + cost.train / p.train_tokens_per_s
+  cost.seconds = cost.seconds - (cost.overlapped or 0) * spared + cost.draw / p.draw_tokens_per_s +
+    cost.train / p.train_tokens_per_s
   return cost
 end
 

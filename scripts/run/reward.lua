@@ -1,5 +1,5 @@
--- The reward of a run: a scheme from a script that may be edited while the run goes on (run/live.lua). A scheme that raises
--- or never returns is reported, and the last good one goes on.
+-- The reward of a run: a scheme from a script that may be edited while the run goes on (run/live.lua). A scheme that
+-- raises or never returns is reported, and the last good one goes on.
 
 local live = require "run.live"
 local rewards = require "khost.rewards"
@@ -22,7 +22,7 @@ function reward.open(script, store)
   if not opened then
     return nil, message, code
   end
-  return setmetatable({ live = opened, scheme = rewards.schedule(opened:value()) }, Reward)
+  return setmetatable({ script = script, live = opened, scheme = rewards.schedule(opened:value()) }, Reward)
 end
 
 --- Looks for a change. Call once at the beginning of a step.

@@ -56,8 +56,8 @@ struct Batch {
   std::vector<std::size_t> drawn() const;
 };
 
-// Whom a batch is for: a verdict with times, one without, or an agent. Most tasks of a training are never timed, and the
-// sets of verification are a fifth of all.
+// Whom a batch is for: a verdict with times, one without, or an agent. Most tasks of a training are never timed, and
+// the sets of verification are a fifth of all.
 enum class Audience { verdict, verification, agent };
 
 // Which sets of a batch are planted, those for verification first, each part in secret order.

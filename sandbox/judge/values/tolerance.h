@@ -47,8 +47,8 @@ struct Tolerance {
   int first = -127, step = 1;  // the exponent of row 0, and exponents a row
   double ulps = 0;
   double atol = 0, rtol = 0;
-  double share = 0;                                      // of an output's elements that may lie beyond ...
-  double cap = std::numeric_limits<double>::infinity();  // ... by at most this difference
+  double share = 0;                                       // of an output's elements that may lie beyond ...
+  double cap = std::numeric_limits<double>::infinity();   // ... by at most this difference
   double pole = std::numeric_limits<double>::infinity();  // from this size numbers and infinities stand for each other
   std::int64_t always = 0;  // of them lie beyond in every set, since the reference does not decide them; ...
   bool at_ends = false;     // ... some of these at an end of the output
