@@ -68,6 +68,11 @@ function spec.what_is_no_request_gets_the_code_of_its_fault()
   t.expect(code { jsonrpc = "1.0", id = 1, method = "ping" }, -32600)
   t.expect(code { jsonrpc = "2.0", id = 1, method = 3 }, -32600)
   t.expect(code { jsonrpc = "2.0", id = { 1 }, method = "ping" }, -32600)
+  for _, id in ipairs { "9007199254740993", "-9007199254740992", "1e300", "1.5" } do  -- which would come back changed
+    local response = s:respond(('{"jsonrpc": "2.0", "id": %s, "method": "ping"}'):format(id))
+    t.expect({ response.id == json.null, (response.error or {}).code }, { true, -32600 })
+  end
+  t.expect(s:respond('{"jsonrpc": "2.0", "id": 9007199254740991, "method": "ping"}').id, 9007199254740991)
   t.expect(code(request(1, "no/such")), -32601)
   t.expect(code(request(1, "tools/call", { name = "none" })), -32602)
   t.expect(code(request(1, "tools/call", { name = "echo", arguments = { 1, 2 } })), -32602)
