@@ -111,6 +111,17 @@ local function with_front(fn)
   if not ok then error(message, 0) end
 end
 
+function spec.a_judge_whose_name_has_control_characters_is_not_registered()
+  with_front(function(one, _, post)
+    for _, name in ipairs { "n\n00:00:00 info  node_registered", "n\27[2J", "n\0", "n\r" } do
+      local status, told = post("/v1/nodes", { name = name, target = "cpu" })
+      t.expect({ status, (told.error or {}).code }, { 400, "bad_input" })
+    end
+    t.expect(one.pool:state().counts.registered, 0)
+    t.expect((post("/v1/nodes", { name = "größer (2)", target = "cpu" })), 200)
+  end)
+end
+
 function spec.a_lie_takes_the_job_from_its_node_and_no_other_node_s_job_is_touched()
   with_front(function(one, _, post)
     local answers = {}
