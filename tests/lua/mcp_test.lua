@@ -160,7 +160,7 @@ local function with_tools(answer, fn)
     return answer(kind, body)
   end }, { target = "cpu" })
   local tools = {}
-  for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
+  for _, tool in ipairs(mcp_tools.new { roots = { fs.folder(root) }, target = "cpu", judge = function() return judge end }) do
     tools[tool.name] = function(arguments) return tool.run(arguments, function() return true end) end
   end
   local ok, message = pcall(fn, tools, root, asked)
@@ -236,7 +236,7 @@ function spec.a_tune_that_is_cancelled_asks_no_more()
       asked[#asked + 1] = kind
       return verdicts.blank("wrong", "verify", "mismatch")
     end }, { target = "cpu" })
-    for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
+    for _, tool in ipairs(mcp_tools.new { roots = { fs.folder(root) }, target = "cpu", judge = function() return judge end }) do
       if tool.name == "tune" then
         tool.run({ workspace = "w", name = "BLOCK", values = { 1, 2, 3 } }, function() return #asked == 0 end)
       end
