@@ -44,11 +44,13 @@ local function run(context, arguments)
   if #lines == 0 then
     return "[the file is empty]"
   end
-  local first = math.max(arguments.offset or 1, 1)
-  if first > #lines then
-    return nil, ("the file has %d lines, offset is %d"):format(#lines, first), "bad_offset"
+  local first, most = math.max(arguments.offset or 1, 1), arguments.limit or MOST_LINES
+  if first > #lines or (arguments.offset or 1) < 0 then
+    return nil, ("the file has %d lines, offset is %d"):format(#lines, arguments.offset), "bad_offset"
+  elseif most < 1 then
+    return nil, ("limit is a number of lines from 1, not %d"):format(most), "bad_limit"
   end
-  local last = math.min(#lines, first + math.min(arguments.limit or MOST_LINES, MOST_LINES) - 1)
+  local last = math.min(#lines, first + math.min(most, MOST_LINES) - 1)
   local shown, bytes = {}, 0
   for i = first, last do
     local line = files.cut(lines[i])

@@ -19,6 +19,19 @@ namespace {
 const char* const kLevels[] = {"debug", "info", "warn", "error"};
 constexpr size_t kFieldBytes = 240;  // of one field on the terminal; the file has all of it
 
+// Behind each line end two blanks: a stranger's text could hold what looks like a line of this log.
+std::string indented(const std::string& text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char one : text) {
+    out += one;
+    if (one == '\n') {
+      out += "  ";
+    }
+  }
+  return out;
+}
+
 std::string field_text(const Json& value) {
   if (value.is_number_float()) {
     char text[32];
@@ -75,7 +88,7 @@ std::string format_line(double time_s, Level level, const std::string& event, co
     text += (first ? "  " : " ") + key + "=" + field_text(value);
     first = false;
   }
-  return line + std::string(6 - name.size(), ' ') + plain_text(text);
+  return line + std::string(6 - name.size(), ' ') + indented(plain_text(text));
 }
 
 Log::Clock Log::wall_clock() {

@@ -18,7 +18,6 @@
 #include "host/lua/task.h"
 #include "host/modules/modules.h"
 #include "host/modules/workers.h"
-#include "sandbox/workspace/beneath.h"
 
 namespace khost {
 
@@ -93,50 +92,6 @@ Result<std::vector<std::string>> list(std::string path) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-// The folder itself may be reached by links, which its user chose; nothing below it is.
-Result<sandbox::Folder> folder_at(const std::string& path) {
-  std::error_code error;
-  const auto whole = stdfs::canonical(path, error);
-  if (error) {
-    return Failure{path + ": " + error.message(), "io"};
-  }
-  return sandbox::Folder::open(whole.string());
-}
-
-Failure beneath(const std::string& folder, const Failure& failure) {
-  return {folder + "/" + failure.message, failure.code};
-}
-
-// A file of a folder that a stranger filled.
-Result<std::string> read_beneath(std::string folder, std::string path, double most_bytes) {
-  Result<sandbox::Folder> open = folder_at(folder);
-  if (!open) {
-    return open.failure();
-  }
-  Result<std::string> text = open->read(path, static_cast<size_t>(most_bytes));
-  return text ? text : Result<std::string>(beneath(folder, text.failure()));
-}
-
-// Replaces or creates a file of a folder that a stranger may write to.
-Status write_beneath(std::string folder, std::string path, std::string text) {
-  Result<sandbox::Folder> open = folder_at(folder);
-  if (!open) {
-    return open.failure();
-  }
-  Status written = open->write(path, text, std::nullopt);
-  return written ? written : Status(beneath(folder, written.failure()));
-}
-
-// What lies in a folder of a folder that a stranger filled: "file a.cpp", "folder b", "link c", "other d".
-Result<std::vector<std::string>> list_beneath(std::string folder, std::string path) {
-  Result<sandbox::Folder> open = folder_at(folder);
-  if (!open) {
-    return open.failure();
-  }
-  Result<std::vector<std::string>> names = open->list(path);
-  return names ? names : Result<std::vector<std::string>>(beneath(folder, names.failure()));
 }
 
 // "file", "folder", "other", or nil when there is nothing.
@@ -239,25 +194,12 @@ void print_error(std::string text) {
 void open_fs(lua_State* L) {
   lua::add_class<Hold>(L, {lua::def<release>("release")});
   lua_newtable(L);
-  lua::add(L, {lua::def<read>("read"),
-               lua::def<write>("write"),
-               lua::def<list>("list"),
-               lua::def<exists>("exists"),
-               lua::def<mkdirs>("mkdirs"),
-               lua::def<remove_tree>("remove_tree"),
-               lua::def<absolute>("absolute"),
-               lua::def<environment>("env"),
-               lua::def<glob_paths>("glob"),
-               lua::def<hold>("hold"),
-               lua::def<read_beneath>("read_beneath"),
-               lua::def<write_beneath>("write_beneath"),
-               lua::def<list_beneath>("list_beneath"),
-               lua::def<sha256>("sha256"),
-               lua::def<sha256_file>("sha256_file"),
-               lua::def<size>("size"),
-               lua::def<rename>("rename"),
-               lua::def<root>("root"),
-               lua::def<build_dir>("build_dir"),
+  add_beneath(L);
+  lua::add(L, {lua::def<read>("read"), lua::def<write>("write"), lua::def<list>("list"), lua::def<exists>("exists"),
+               lua::def<mkdirs>("mkdirs"), lua::def<remove_tree>("remove_tree"), lua::def<absolute>("absolute"),
+               lua::def<environment>("env"), lua::def<glob_paths>("glob"), lua::def<hold>("hold"),
+               lua::def<sha256>("sha256"), lua::def<sha256_file>("sha256_file"), lua::def<size>("size"),
+               lua::def<rename>("rename"), lua::def<root>("root"), lua::def<build_dir>("build_dir"),
                lua::def<print_error>("eprint")});
 }
 

@@ -31,6 +31,9 @@ extern "C" void khost_open_trainer(lua_State* L);
 extern "C" void khost_open_policy(lua_State* L);
 extern "C" void khost_open_serve(lua_State* L);
 
+// The part of khost.fs for folders that strangers fill: adds it to the table on top of the stack.
+void add_beneath(lua_State* L);
+
 // Makes all modules known to require.
 void register_all(lua::Vm& vm);
 

@@ -101,10 +101,6 @@ bool Listener::has_room_for(const std::string& peer) {
 
 void Listener::admit(tcp::socket socket) {
   ++accepted_;
-  if (*open_ >= 2 * limits_.connections) {
-    ++turned_away_;
-    return;  // not even told why: what is told costs a connection for two seconds
-  }
   auto session = std::make_shared<Session>(std::move(socket), limits_, open_,
                                            [self = weak_from_this()](std::shared_ptr<Session> with_head) {
                                              if (const auto listener = self.lock()) {
@@ -114,8 +110,12 @@ void Listener::admit(tcp::socket socket) {
                                              }
                                            });
   if (!has_room_for(session->peer())) {
+    // What is told why costs a connection for two seconds. Those are counted apart, so that they take no place of a
+    // peer that may come in, and where they are too many the next one is not even told.
     ++turned_away_;
-    session->turn_away();
+    if (*away_ < limits_.connections) {
+      session->turn_away(away_);
+    }
     return;
   }
   sessions_.push_back(session);
@@ -167,7 +167,7 @@ void Listener::close() {
 }
 
 ListenerCounts Listener::counts() const {
-  return {accepted_, turned_away_, static_cast<double>(*open_)};
+  return {accepted_, turned_away_, static_cast<double>(*open_ + *away_)};
 }
 
 }  // namespace khost::serve

@@ -67,7 +67,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   Limits limits_;
-  std::shared_ptr<int> open_ = std::make_shared<int>(0);
+  std::shared_ptr<int> open_ = std::make_shared<int>(0);  // without those that are turned away
+  std::shared_ptr<int> away_ = std::make_shared<int>(0);  // that are being turned away
   std::vector<std::weak_ptr<Session>> sessions_;
   std::deque<std::shared_ptr<Exchange>> ready_;
   std::deque<std::pair<uint64_t, Taker>> takers_;

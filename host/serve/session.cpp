@@ -102,7 +102,10 @@ void Session::no_deadline() {
   timer_.cancel();
 }
 
-void Session::turn_away() {
+void Session::turn_away(std::shared_ptr<int> away) {
+  --*open_;
+  open_ = std::move(away);
+  ++*open_;
   parser_.emplace();
   in_work_ = true;
   refuse(503, "busy", "too many connections are open: try again later");

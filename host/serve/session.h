@@ -50,8 +50,8 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session();
 
   void start() { read_head(limits_.header_s); }
-  // Answers 503 without reading anything.
-  void turn_away();
+  // Answers 503 without reading anything. The connection is counted in `away` from then on.
+  void turn_away(std::shared_ptr<int> away);
   // Lets the answer to a request in work be the last, answers 503 to one that has begun to arrive, and closes a
   // connection on which there is none.
   void retire();

@@ -80,6 +80,23 @@ Result<Folder> Folder::open(const std::string& path) {
   return Folder(std::move(fd));
 }
 
+Result<Folder> Folder::folder(const std::string& path) const {
+  const Result<std::string> tidy = tidy_path(path);
+  if (!tidy) {
+    return tidy.failure();
+  }
+  Result<Fd> fd = open_beneath(tidy.value(), O_PATH | O_DIRECTORY);
+  return fd ? Result<Folder>(Folder(std::move(*fd))) : fd.failure();
+}
+
+Result<std::pair<uint64_t, uint64_t>> Folder::identity() const {
+  struct stat info {};
+  if (fstat(fd_.get(), &info) != 0) {
+    return path_failure("the folder", errno);
+  }
+  return std::pair<uint64_t, uint64_t>(info.st_dev, info.st_ino);
+}
+
 Result<Fd> Folder::open_beneath(const std::string& path, int flags) const {
   open_how how{};
   how.flags = static_cast<unsigned long long>(flags | O_CLOEXEC);

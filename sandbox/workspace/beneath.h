@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/result.h"
@@ -25,6 +26,10 @@ struct FileEntry {
 class Folder {
  public:
   static Result<Folder> open(const std::string& path);
+  // A folder below; "" is this one.
+  Result<Folder> folder(const std::string& path) const;
+  // Device and inode: the same for two descriptors of one folder.
+  Result<std::pair<uint64_t, uint64_t>> identity() const;
 
   // code "limit" when the file is larger than most_bytes, "bad_input" when the path leaves the folder or is a link
   Result<std::string> read(const std::string& path, size_t most_bytes) const;

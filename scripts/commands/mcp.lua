@@ -20,7 +20,7 @@ exit codes: 0 the input ended; 1 a line was longer than 4 MiB; 2 misuse]] }
 local function roots_of(list)
   local roots = {}
   for index, folder in ipairs(#list > 0 and list or { "." }) do
-    roots[index] = fs.exists(folder) == "folder" and fs.absolute(folder)
+    roots[index] = fs.exists(folder) == "folder" and fs.folder(assert(fs.absolute(folder)))
       or args.misuse(("--root %s: no such folder"):format(folder))
   end
   return roots

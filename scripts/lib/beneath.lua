@@ -8,6 +8,10 @@ local beneath = {}
 beneath.MOST_BYTES = 64 * 2 ^ 20   -- of one file
 local MOST_FILES, MOST_DEPTH = 20000, 32
 
+local function name_of(folder)
+  return type(folder) == "string" and folder or folder:path()
+end
+
 local REFUSED = { link = "a symbolic link, which is not followed here: put the file itself there",
   other = "neither a file nor a folder, and is not read" }
 
@@ -20,7 +24,7 @@ local REFUSED = { link = "a symbolic link, which is not followed here: put the f
 ---absent
 
 --- Paths of regular files below a folder, sorted.
----@param folder string
+---@param folder string|khost.Folder
 ---@param options? BeneathOptions
 ---@return string[]|nil, string? message, string? code
 function beneath.files(folder, options)
@@ -44,10 +48,12 @@ function beneath.files(folder, options)
         elseif options.refused then
           options.refused(whole, REFUSED[kind])
         else
-          return nil, ("%s/%s is %s"):format(folder, whole, REFUSED[kind]), "bad_input"
+          return nil, ("%s/%s is %s"):format(name_of(folder), whole, REFUSED[kind]), "bad_input"
         end
       end
-      if #found > MOST_FILES then return nil, ("%s: more than %d files"):format(folder, MOST_FILES), "limit" end
+      if #found > MOST_FILES then
+        return nil, ("%s: more than %d files"):format(name_of(folder), MOST_FILES), "limit"
+      end
     end
     return true
   end
@@ -58,16 +64,17 @@ function beneath.files(folder, options)
 end
 
 --- The text of a file below a folder; nil and no message when there is none.
----@param folder string
+---@param folder string|khost.Folder
 ---@param path string
 ---@return string|nil, string? message, string? code
 function beneath.read(folder, path)
-  if not fs.exists(folder .. "/" .. path) and not beneath.kind(folder, path) then return nil end
-  return fs.read_beneath(folder, path, beneath.MOST_BYTES)
+  local text, message, code = fs.read_beneath(folder, path, beneath.MOST_BYTES)
+  if code == "io" and not beneath.kind(folder, path) then return nil end
+  return text, message, code
 end
 
 --- "file", "folder", "link", "other", or nil when there is nothing of that name.
----@param folder string
+---@param folder string|khost.Folder
 ---@param path string
 ---@return string|nil
 function beneath.kind(folder, path)

@@ -42,14 +42,14 @@ local MOST_TASK = 2 ^ 20  -- bytes of a task
 
 --- The source of the task at --task. Ends the program where it cannot be read.
 ---@param path string
----@param root? string   a folder in which strangers may write; `path`, below it, is without links, and none is followed
+---@param root? khost.Folder   in which strangers may write: `path` lies below it, and no link on the way is followed
 ---@return string
 function candidate.task(path, root)
-  if fs.exists(path) ~= "file" then args.misuse(("--task %s: no such file"):format(path)) end
+  if not root and fs.exists(path) ~= "file" then args.misuse(("--task %s: no such file"):format(path)) end
   -- The links of a user's own path are followed first.
   local whole = root and path or assert(fs.absolute(path))
-  local folder = (root or whole:match("^(.*)/")):gsub("/$", "")
-  local bytes, message = fs.read_beneath(folder == "" and "/" or folder, whole:sub(#folder + 2), MOST_TASK)
+  local folder = (root and root:path() or whole:match("^(.*)/")):gsub("/$", "")
+  local bytes, message = fs.read_beneath(root or folder == "" and "/" or folder, whole:sub(#folder + 2), MOST_TASK)
   local text = bytes
   if bytes then text, message = source_text.decode(bytes, path) end
   return text or args.misuse("--task " .. message)
@@ -62,12 +62,12 @@ local MOST_OF_OTHERS = 8 * 2 ^ 20   -- ... and of one that a stranger wrote: as 
 --- target is cuda, where model_new.py may hold its extension itself. No link in the workspace is followed.
 ---@param folder string
 ---@param target "cpu"|"cuda"
----@param root? string   a folder in which strangers may write; no link between it and `folder`, below it, is followed
+---@param root? khost.Folder   in which strangers may write: `folder` lies below it, and no link on the way is followed
 ---@return table<string, string> files   path to text
 function candidate.files(folder, target, root)
-  if fs.exists(folder) ~= "folder" then args.misuse(("--workspace %s: no such folder"):format(folder)) end
-  local base = root or folder
-  local prefix = root and folder ~= root and folder:sub(root == "/" and 2 or #root + 2) .. "/" or ""
+  local base, around = root or folder, root and root:path()
+  local prefix = root and folder ~= around and folder:sub(around == "/" and 2 or #around + 2) .. "/" or ""
+  if not fs.list_beneath(base, prefix) then args.misuse(("--workspace %s: no such folder"):format(folder)) end
   local files, bytes, most = {}, 0, root and MOST_OF_OTHERS or MOST_BYTES
   local function add(path)
     local text, message = beneath.read(base, path)

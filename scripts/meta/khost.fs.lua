@@ -18,22 +18,39 @@ function fs.write(path, text) end
 ---@return string[]|nil, string? message, string? code
 function fs.list(path) end
 
+--- A folder that stays the same one until it is released or collected, whatever becomes of the names that lead to it.
+---@class khost.Folder
+local Folder = {}
+
+--- Where it lay when it was opened, without links.
+---@return string
+function Folder:path() end
+
+--- What is asked of it afterwards fails (code "gone").
+function Folder:release() end
+
+--- Holds a folder. The last name of `path` may be a link, but the path behind that link has none: strangers may own the
+--- folders on its way.
+---@param path string
+---@return khost.Folder|nil, string? message, string? code
+function fs.folder(path) end
+
 --- A file of a folder that a stranger filled: no link below the folder is followed, and a pipe or a device is not read.
----@param folder string     which may itself be reached by links
+---@param folder string|khost.Folder   a path may itself go through links, which are followed at each call
 ---@param path string       below it
 ---@param most_bytes number beyond them it is not read (code "limit")
 ---@return string|nil text, string? message, string? code
 function fs.read_beneath(folder, path, most_bytes) end
 
 --- Writes a file of such a folder, with the folders above it: whole or not at all, and through no link.
----@param folder string
+---@param folder string|khost.Folder
 ---@param path string   below it
 ---@param text string
 ---@return true|nil, string? message, string? code
 function fs.write_beneath(folder, path, text) end
 
 --- What lies in a folder of such a folder, sorted: "file a.cpp", "folder b", "link c", "other d" (a pipe, a device).
----@param folder string
+---@param folder string|khost.Folder
 ---@param path string   below it; "" is the folder itself
 ---@return string[]|nil, string? message, string? code
 function fs.list_beneath(folder, path) end

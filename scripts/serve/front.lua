@@ -62,8 +62,9 @@ local GONE = "it is not known (any more); register again"
 local ROUTES = {}
 
 function ROUTES.register(self, body)
-  if type(body.name) ~= "string" or #body.name > MOST_NAME then
-    return refuse(400, "bad_input", ("name: a text of at most %d bytes expected"):format(MOST_NAME))
+  if type(body.name) ~= "string" or #body.name > MOST_NAME or body.name:find "%c" then
+    return refuse(400, "bad_input", ("name: a text of at most %d bytes without control characters expected")
+      :format(MOST_NAME))
   elseif body.target ~= self.options.target then
     return refuse(409, "bad_target", ("this front judges %s"):format(self.options.target))
   end

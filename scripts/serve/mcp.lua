@@ -39,8 +39,10 @@ function mcp.new(options)
   return self
 end
 
+-- A number that is not whole, or from 2^53 on, could come back as another one.
 local function is_id(value)
-  return type(value) == "string" or type(value) == "number"
+  return type(value) == "string" or type(value) == "number" and value == math.floor(value)
+    and math.abs(value) < 2 ^ 53
 end
 
 --- A response that says what is wrong with a request.
@@ -176,7 +178,7 @@ function Server:handle(message, asked_by)
     notified(self, message)
     return nil
   elseif not is_id(message.id) then
-    return failure(nil, INVALID, "id must be a text or a number")
+    return failure(nil, INVALID, "id must be a text or a whole number below 2^53")
   end
   local method = METHODS[message.method]
   local params = message.params == nil and {} or message.params

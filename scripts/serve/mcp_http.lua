@@ -15,6 +15,7 @@
 local fs = require "khost.fs"
 local gate = require "serve.gate"
 local json = require "khost.json"
+local log = require "khost.log"
 local mcp = require "serve.mcp"
 local mcp_tools = require "serve.mcp_tools"
 local replies = require "serve.replies"
@@ -51,16 +52,22 @@ local function refuse(status, code, message, more)
   return { status = status, type = replies.JSON, headers = (more or {}).headers, body = json.encode(body) .. "\n" }
 end
 
--- The folder whose workspaces a client may name; nil and a message where it has none.
+-- The folder whose workspaces a client may name, held: the client may own the folders above it, and could put a link
+-- in its place later. nil and a message where there is none.
 local function folder_of(self, who)
-  if not self.options.app.clients:need_tokens() then
-    return self.options.root
+  local path = self.options.root
+  if self.options.app.clients:need_tokens() then
+    path = not who.name:find("^%.") and not who.name:find("[^%w%-_%.]") and path .. "/" .. who.name or nil
   end
-  local path = self.options.root .. "/" .. who.name
-  if who.name:find("^%.") or who.name:find("[^%w%-_%.]") or fs.exists(path) ~= "folder" then
-    return nil, ("the service has no folder for this client: its --root needs one named %s"):format(who.name)
-  end
-  return fs.absolute(path)
+  local folder, message
+  if path then folder, message = fs.folder(path) end
+  if message then log.warn("mcp_no_folder", { client = who.name, message = message }) end
+  return folder, ("the service has no folder for this client: its --root needs one named %s"):format(who.name)
+end
+
+local function forget(self, id)
+  self.sessions[id].folder:release()
+  self.sessions[id] = nil
 end
 
 local function server_of(self, who, folder)
@@ -83,7 +90,7 @@ local function make_room(self, who)
   for id, one in pairs(self.sessions) do
     local idle = one.server.count == 0
     if idle and now - one.seen > IDLE_S then
-      self.sessions[id] = nil
+      forget(self, id)
     elseif one.who == who then
       count = count + 1
       oldest = idle and (not oldest or one.seen < self.sessions[oldest].seen) and id or oldest
@@ -92,7 +99,7 @@ local function make_room(self, who)
   if count < MOST_SESSIONS then
     return true
   elseif oldest then
-    self.sessions[oldest] = nil
+    forget(self, oldest)
   end
   return oldest ~= nil
 end
@@ -103,17 +110,19 @@ local function open(self, who, message, exchange)
   if not folder then
     return refuse(403, REFUSED, problem)
   elseif not make_room(self, who) then
+    folder:release()
     return refuse(429, REFUSED, ("%d sessions of this client are at work, and no more may be open")
       :format(MOST_SESSIONS), { headers = { ["retry-after"] = "5" } })
   end
   local server = server_of(self, who, folder)
   local response = server:handle(message, exchange)
   if not response or not response.result then
+    folder:release()
     return { status = 400, type = replies.JSON, body = json.encode(response or mcp.failure(nil, INVALID,
       "initialize is a request: it needs an id")) .. "\n" }
   end
   local id = tokenizers.fresh_id()
-  self.sessions[id] = { who = who, server = server, seen = sched.now() }
+  self.sessions[id] = { who = who, server = server, folder = folder, seen = sched.now() }
   return { status = 200, type = replies.JSON, headers = { ["mcp-session-id"] = id },
     body = json.encode(response) .. "\n" }
 end
@@ -204,7 +213,7 @@ local function delete(self, head, who)
     return refusal
   end
   one.server:cancel_all()
-  self.sessions[head.headers["mcp-session-id"]] = nil
+  forget(self, head.headers["mcp-session-id"])
   return { status = 204, body = "" }
 end
 

@@ -25,24 +25,26 @@ local INSTRUCTIONS = "khost judges compute kernels. A workspace holds kernels/ a
 local Tools = {}
 Tools.__index = Tools
 
--- A file or folder of an agent, without links, and behind it the root below which it lies; nil and a message.
+-- A file or folder of an agent, without links, and behind it the held root below which it lies; nil and a message. The
+-- names may lead elsewhere afterwards: what is read and written is found from the root.
 local function place(self, path, what)
   if #path == 0 or path:find("%z") then
     return nil, ("%s: a path expected"):format(what)
   end
-  local whole = fs.absolute(path:sub(1, 1) == "/" and path or self.roots[1] .. "/" .. path)
+  local whole = fs.absolute(path:sub(1, 1) == "/" and path or self.roots[1]:path() .. "/" .. path)
   for _, root in ipairs(whole and self.roots or {}) do
-    if whole == root or whole:sub(1, #root + 1) == root .. "/" or root == "/" then
+    local top = root:path()
+    if whole == top or whole:sub(1, #top + 1) == top .. "/" or top == "/" then
       return whole, root
     end
   end
-  return nil, ("%s: %s is not below %s; `khost mcp --root DIR` names more folders"):format(what, path,
-    table.concat(self.roots, " or "))
+  return nil, ("%s: %s is not below a folder that agents may name; `khost mcp --root DIR` adds one"):format(what, path)
 end
 
 -- A path as it is named below its root.
 local function below(root, path)
-  return path == root and "" or path:sub(root == "/" and 2 or #root + 2)
+  local top = root:path()
+  return path == top and "" or path:sub(top == "/" and 2 or #top + 2)
 end
 
 -- lib.candidate ends a command with an error of its own form, whose message is for people.
@@ -251,7 +253,7 @@ local DEFINITIONS = {
 }
 
 ---@class (exact) McpToolsOptions
----@field roots string[]           as fs.absolute gives them
+---@field roots khost.Folder[]
 ---@field target "cpu"|"cuda"
 ---@field judge fun(asked_by: any): table   a judge.client for what a request asks; asked_by is that of Server:handle
 ---@field task? fun(source: string, file: string): table|nil, string?   the task of a text, or why it may not be judged;

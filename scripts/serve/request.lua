@@ -67,8 +67,8 @@ function request.task(given, tasks, may_submit)
     return nil, 'task: a hash or an id of a loaded task expected, or {"source": TEXT}', "bad_input"
   elseif #given.source > MOST_TASK then
     return nil, ("task: source has more than %d MiB"):format(MOST_TASK / 2 ^ 20), "bad_input"
-  elseif given.name ~= nil and (type(given.name) ~= "string" or #given.name > MOST_NAME) then
-    return nil, ("task: name is a text of at most %d bytes"):format(MOST_NAME), "bad_input"
+  elseif given.name ~= nil and (type(given.name) ~= "string" or #given.name > MOST_NAME or given.name:find "%c") then
+    return nil, ("task: name is a text of at most %d bytes without control characters"):format(MOST_NAME), "bad_input"
   end
   for key in pairs(given) do
     if key ~= "source" and key ~= "name" then

@@ -43,4 +43,16 @@ TEST_CASE("the log shows names and fields of strangers as plain text") {
   CHECK(line.find("task\\u001b[2J") != std::string::npos);
 }
 
+TEST_CASE("no text of a stranger looks like a line of the log") {
+  const std::string forged = "00:00:00 info  serve_verdict  reward=3";
+  for (const std::string end : {"\n", "\r\n", "\n\n"}) {
+    const std::string line = format_line(0, Level::warn, "task" + end + forged, {{"name", "x" + end + forged}}, false);
+    CHECK(line.find('\r') == std::string::npos);
+    CHECK_MESSAGE(line.find("\n" + forged) == std::string::npos, line);
+    CHECK(line.find("\n  " + forged) != std::string::npos);
+  }
+  CHECK(format_line(0, Level::warn, "failed", {{"trace", "one\n  two\n\nthree"}}, false) ==
+        "00:00:00 warn  failed  trace=\n  one\n    two\n  \n  three");
+}
+
 }  // namespace khost

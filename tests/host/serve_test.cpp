@@ -8,6 +8,7 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <deque>
 #include <future>
 #include <string>
 #include <thread>
@@ -94,9 +95,12 @@ class Service {
 
 class Peer {
  public:
-  explicit Peer(const Service& service) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // `from` is the last byte of its own address, 127.0.0.1 or another one of the loopback network.
+  explicit Peer(const Service& service, int from = 1) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(static_cast<uint32_t>((127 << 24) | from));
+    REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     address.sin_port = htons(static_cast<uint16_t>(service.port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
@@ -323,6 +327,35 @@ TEST_CASE("serve: one address gets no more than its share of the connections, an
   Peer third(service);
   third.send(kHead + "Content-Length: 0\r\n\r\n");
   CHECK(has(third.read("x-test"), "200 OK"));
+}
+
+TEST_CASE("serve: who is turned away takes no place of another address, however many come") {
+  Limits limits;
+  limits.connections = 4;
+  limits.peer_connections = 2;
+  Service service(limits, false);
+  std::deque<Peer> crowd;  // its members never close, so that the service lingers with each that it told why
+  for (int i = 0; i < 2; i++) {
+    crowd.emplace_back(service, 2);
+    crowd.back().send(kHead + "Content-Length: 0\r\n\r\n");
+  }
+  REQUIRE(eventually([&] { return service.taken() == 2; }));
+  for (int i = 0; i < 10; i++) {
+    crowd.emplace_back(service, 2);
+  }
+  REQUIRE(eventually([&] { return service.on_loop([&] { return service.listener().counts().turned_away; }) == 10; }));
+  // Four are told why; for the others there is no room even for that.
+  CHECK(service.on_loop([&] { return service.listener().counts().open; }) == 6);
+  CHECK(crowd.back().read().empty());
+  CHECK(crowd.back().closed());
+  CHECK(has(crowd[5].read("\r\n\r\n"), "503 Service Unavailable"));
+  std::deque<Peer> others;
+  for (int i = 0; i < 2; i++) {
+    others.emplace_back(service, 3);
+    others.back().send(kHead + "Content-Length: 0\r\n\r\n");
+  }
+  CHECK(eventually([&] { return service.taken() == 4; }));
+  CHECK(eventually([&] { return service.on_loop([&] { return service.listener().counts().open; }) == 4; }));
 }
 
 TEST_CASE("serve: a closed listener lets idle connections go and answers what is in work") {

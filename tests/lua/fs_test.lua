@@ -37,6 +37,33 @@ function spec.a_file_of_a_strangers_folder_is_written_through_no_link()
   fs.remove_tree(ROOT)
 end
 
+function spec.a_held_folder_stays_the_same_whatever_its_names_lead_to()
+  fs.remove_tree(ROOT)
+  assert(fs.mkdirs(ROOT .. "/home/work") and fs.mkdirs(ROOT .. "/other"))
+  assert(fs.write(ROOT .. "/other/secret", "s"))
+  machine.run { "ln", "-s", "home/work", ROOT .. "/link" }
+  local held, again = assert(fs.folder(ROOT .. "/link")), assert(fs.folder(ROOT .. "/home/work/"))
+  t.expect({ held:path(), again:path() }, { ROOT .. "/home/work", ROOT .. "/home/work" })
+  t.is_true(fs.write_beneath(held, "a/x", "one"))
+  machine.run { "mv", ROOT .. "/home/work", ROOT .. "/home/away" }
+  machine.run { "ln", "-s", ROOT .. "/other", ROOT .. "/home/work" }
+  t.is_true(fs.write_beneath(held, "a/x", "two"))
+  t.expect({ fs.read_beneath(held, "a/x", 9), fs.read(ROOT .. "/home/away/a/x") }, { "two", "two" })
+  t.expect({ fs.list_beneath(held, ""), fs.list(ROOT .. "/other") }, { { "folder a" }, { "secret" } })
+  t.expect({ (fs.read_beneath(held, "secret", 9)) }, {})
+  -- A link behind the link is one that nobody vouches for.
+  local none, message, code = fs.folder(ROOT .. "/link")
+  t.expect({ none, code }, { nil, "bad_input" })
+  t.is_true(message:find(ROOT .. "/home/work: symbolic links are not followed", 1, true), message)
+  held:release()
+  t.expect({ select(3, fs.list_beneath(held, "")) }, { "gone" })
+  t.expect(fs.list_beneath(again, ""), { "folder a" })
+  t.expect({ select(3, fs.folder(ROOT .. "/none")), select(3, fs.folder(ROOT .. "/other/secret")) }, { "io", "io" })
+  t.expect({ fs.folder("."):path(), fs.folder("/"):path() }, { fs.absolute ".", "/" })
+  t.raises("Folder expected", fs.list_beneath, 3, "")
+  fs.remove_tree(ROOT)
+end
+
 function spec.a_folder_is_held_by_one()
   assert(fs.mkdirs(ROOT))
   local held = assert(fs.hold(ROOT .. "/lock"))

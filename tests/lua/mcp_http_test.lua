@@ -130,7 +130,8 @@ function spec.a_client_with_a_token_sees_its_own_folder_alone()
     end
     t.is_true(told("w"):find("WRONG", 1, true))
     for _, path in ipairs { "../two/w", root .. "/two/w", root, "/etc" } do
-      t.is_true(told(path):find("is not below " .. root .. "/one", 1, true), path)
+      t.is_true(told(path):find("is not below", 1, true), path)
+      t.is_true(not told("../two/w"):find(root, 1, true), "the service's own path is not told")
     end
     machine.run { "ln", "-s", root .. "/two/w", root .. "/one/out" }
     t.is_true(told("out"):find("is not below", 1, true))
@@ -141,6 +142,37 @@ function spec.a_client_with_a_token_sees_its_own_folder_alone()
     t.is_true(not fs.exists(root .. "/two/evaluate.json"))
     fs.remove_tree(root .. "/two")
     t.expect(speak(request(1, "initialize"), { token = TWO }), 403)
+  end)
+end
+
+-- The folder that root/NAME leads to lies in one that the client owns, who can put anything in its place.
+function spec.a_session_keeps_the_folder_that_it_began_with()
+  local swap
+  with_service({ clients = TOKENS, answer = function()
+    if swap then swap() end
+    return kit.wrong()
+  end }, function(service, speak, root)
+    assert(fs.mkdirs(root .. "/home"))
+    machine.run { "mv", root .. "/one", root .. "/home/ws" }
+    machine.run { "ln", "-s", "home/ws", root .. "/one" }
+    local session = opened(speak, ONE)
+    local function told(path)
+      local _, answer = speak(call(1, "evaluate", { workspace = path }), { token = ONE, session = session })
+      return answer.result.content[1].text
+    end
+    t.is_true(told("w"):find("whole answer: " .. root .. "/home/ws/w/.khost/evaluate.json", 1, true))
+    fs.remove_tree(root .. "/home/ws/w/.khost")
+    function swap()
+      machine.run { "mv", root .. "/home/ws", root .. "/home/away" }
+      machine.run { "ln", "-s", root .. "/two", root .. "/home/ws" }
+    end
+    told "w"
+    t.expect({ fs.exists(root .. "/two/w/.khost"), fs.exists(root .. "/home/away/w/.khost/evaluate.json") },
+      { nil, "file" })
+    swap = nil
+    local asked = #service.asked
+    t.is_true(told("w"):find("is not below", 1, true))
+    t.expect({ #service.asked, (speak(request(1, "initialize"), { token = ONE })) }, { asked, 403 })
   end)
 end
 

@@ -68,6 +68,11 @@ function spec.what_is_no_request_gets_the_code_of_its_fault()
   t.expect(code { jsonrpc = "1.0", id = 1, method = "ping" }, -32600)
   t.expect(code { jsonrpc = "2.0", id = 1, method = 3 }, -32600)
   t.expect(code { jsonrpc = "2.0", id = { 1 }, method = "ping" }, -32600)
+  for _, id in ipairs { "9007199254740993", "-9007199254740992", "1e300", "1.5" } do  -- which would come back changed
+    local response = s:respond(('{"jsonrpc": "2.0", "id": %s, "method": "ping"}'):format(id))
+    t.expect({ response.id == json.null, (response.error or {}).code }, { true, -32600 })
+  end
+  t.expect(s:respond('{"jsonrpc": "2.0", "id": 9007199254740991, "method": "ping"}').id, 9007199254740991)
   t.expect(code(request(1, "no/such")), -32601)
   t.expect(code(request(1, "tools/call", { name = "none" })), -32602)
   t.expect(code(request(1, "tools/call", { name = "echo", arguments = { 1, 2 } })), -32602)
@@ -155,7 +160,7 @@ local function with_tools(answer, fn)
     return answer(kind, body)
   end }, { target = "cpu" })
   local tools = {}
-  for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
+  for _, tool in ipairs(mcp_tools.new { roots = { fs.folder(root) }, target = "cpu", judge = function() return judge end }) do
     tools[tool.name] = function(arguments) return tool.run(arguments, function() return true end) end
   end
   local ok, message = pcall(fn, tools, root, asked)
@@ -231,7 +236,7 @@ function spec.a_tune_that_is_cancelled_asks_no_more()
       asked[#asked + 1] = kind
       return verdicts.blank("wrong", "verify", "mismatch")
     end }, { target = "cpu" })
-    for _, tool in ipairs(mcp_tools.new { roots = { root }, target = "cpu", judge = function() return judge end }) do
+    for _, tool in ipairs(mcp_tools.new { roots = { fs.folder(root) }, target = "cpu", judge = function() return judge end }) do
       if tool.name == "tune" then
         tool.run({ workspace = "w", name = "BLOCK", values = { 1, 2, 3 } }, function() return #asked == 0 end)
       end

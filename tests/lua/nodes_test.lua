@@ -4,6 +4,8 @@ local front = require "serve.front"
 local gate = require "serve.gate"
 local http = require "khost.http"
 local json = require "khost.json"
+local machine = require "khost.machine"
+local machines = require "serve.machines"
 local node = require "serve.node"
 local node_answer = require "serve.node_answer"
 local pool = require "serve.pool"
@@ -109,6 +111,37 @@ local function with_front(fn)
   listener:close()
   taking:wait()
   if not ok then error(message, 0) end
+end
+
+function spec.a_judge_whose_name_has_control_characters_is_not_registered()
+  with_front(function(one, _, post)
+    for _, name in ipairs { "n\n00:00:00 info  node_registered", "n\27[2J", "n\0", "n\r" } do
+      local status, told = post("/v1/nodes", { name = name, target = "cpu" })
+      t.expect({ status, (told.error or {}).code }, { 400, "bad_input" })
+    end
+    t.expect(one.pool:state().counts.registered, 0)
+    t.expect((post("/v1/nodes", { name = "größer (2)", target = "cpu" })), 200)
+  end)
+end
+
+function spec.one_address_does_not_hold_all_connections_of_a_front()
+  local one = front.new { target = "cpu", hosts = gate.hosts {}, lease_s = 1, wait_s = 5 }
+  local free = assert(serve.listen {})
+  local port = free:port()
+  free:close()
+  local close = machines.listen({ front = ("127.0.0.1:%d"):format(port) }, { front = one })
+  local got = assert(machine.run({ "/usr/bin/python3", "-c", ([[
+import select, socket, time
+def connected(source): return socket.create_connection(("127.0.0.1", %d), source_address=(source, 0))
+held, away, end = [connected("127.0.0.2") for _ in range(300)], [], time.time() + 5
+while len(away) < 300 - 256 and time.time() < end:
+    away = select.select(held, [], [], 0.1)[0]
+other = connected("127.0.0.1")
+other.sendall(b"GET /v1/nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+print(len(away), other.recv(12).decode())]]):format(port) }, { timeout_s = 20 }))
+  one.pool:close()
+  close()
+  t.expect(got.output:gsub("%s+$", ""), "44 HTTP/1.1 200")
 end
 
 function spec.a_lie_takes_the_job_from_its_node_and_no_other_node_s_job_is_touched()

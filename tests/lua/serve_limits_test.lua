@@ -2,6 +2,7 @@
 -- files that no folder can hold.
 local bodies = require "serve.bodies"
 local episodes_kit = require "tests.lua.episodes_kit"
+local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
 local machine = require "khost.machine"
@@ -211,7 +212,7 @@ function spec.a_request_that_a_server_of_lines_fails_at_has_a_response()
 end
 
 function spec.what_a_tool_refuses_is_told_shortly()
-  local tools = mcp_tools.new { roots = { "/tmp" }, target = "cpu", judge = function() return nil end }
+  local tools = mcp_tools.new { roots = { fs.folder "/tmp" }, target = "cpu", judge = function() return nil end }
   local text, message = tools[1].run({ workspace = ("x"):rep(100000) }, function() return true end)
   t.is_true(text == nil and #message <= 6100, #message)
 end

@@ -129,6 +129,18 @@ function spec.without_a_known_token_nobody_is_served()
   end)
 end
 
+function spec.the_name_of_a_sent_task_has_no_control_characters()
+  kit.with({ allow_tasks = true }, function(service)
+    local function named(name) return { task = { source = "class Model: new\n", name = name }, files = kit.FILES } end
+    for _, name in ipairs { "x\n00:00:00 info  serve_verdict", "x\27[2J", "x\0", "x\127" } do
+      local status, content = service.post(named(name))
+      t.expect({ status, (content.error or {}).code }, { 400, "bad_input" })
+    end
+    t.expect(#service.asked, 0)
+    t.expect((service.post(named "größer (2)")), 200)
+  end)
+end
+
 function spec.texts_of_tasks_need_a_right_of_their_own()
   kit.with({ clients = TOKENS }, function(service)
     local new = asks { task = { source = "class Model: x = 1\n" } }
