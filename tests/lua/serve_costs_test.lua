@@ -1,9 +1,11 @@
 -- What one client may cost all others: the judge that they share, the loop that answers them, memory, and words that
 -- take a failure of ours for the candidate's.
+local beneath = require "lib.beneath"
 local episodes_kit = require "tests.lua.episodes_kit"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
+local machine = require "khost.machine"
 local parse = require "agent.parse"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
@@ -34,6 +36,51 @@ function spec.a_workspace_that_is_too_large_reaches_no_judge()
   end)
   fs.remove_tree(root)
   if not ok then error(message, 0) end
+end
+
+-- A workspace whose kernels/ a command fills.
+local function filled(name, command)
+  local root = ("%s/khost-serve-costs-%s"):format(fs.exists "/dev/shm" and "/dev/shm" or "/tmp", name)
+  fs.remove_tree(root)
+  assert(fs.mkdirs(root .. "/kernels"))
+  t.expect(machine.run({ "sh", "-c", ("cd %s/kernels && %s"):format(root, command) }, { timeout_s = 60 }).code, 0)
+  return root
+end
+
+function spec.empty_folders_count_in_the_limit_of_files()
+  local root = filled("folders", "seq 20001 | xargs mkdir")
+  local found, message, code = beneath.files(root, { under = "kernels" })
+  fs.remove_tree(root)
+  t.expect({ found, code }, { nil, "limit" })
+  t.is_true(message:find("more than 20000 files and folders", 1, true), message)
+end
+
+function spec.folders_that_are_too_deep_are_told_and_not_left_out()
+  local root = filled("deep", "mkdir -p " .. ("d/"):rep(33) .. " && touch " .. ("d/"):rep(33) .. "k.cpp")
+  local found, message, code = beneath.files(root, { under = "kernels" })
+  t.expect({ found, code }, { nil, "limit" })
+  t.is_true(message:find("deeper than 32 folders", 1, true), message)
+  t.expect(beneath.files(root, { under = "kernels", depth = 3 }), {})  -- as its caller wants it
+  fs.remove_tree(root)
+end
+
+function spec.others_are_served_while_a_folder_is_walked()
+  local root = filled("walk", "seq 4000 | xargs mkdir")
+  local longest, last, walking = 0, sched.now(), true
+  local watching = sched.spawn(function()
+    repeat
+      local done = not walking
+      longest, last = math.max(longest, sched.now() - last), sched.now()
+      sched.sleep(0)
+    until done
+  end)
+  local begin = sched.now()
+  t.expect(beneath.files(root, { under = "kernels" }), {})
+  local took = sched.now() - begin
+  walking = false
+  watching:wait()
+  fs.remove_tree(root)
+  t.is_true(longest < took / 2, ("%.3f s of %.3f s"):format(longest, took))
 end
 
 function spec.an_answer_of_many_files_or_deep_paths_is_refused_at_once()
