@@ -38,6 +38,9 @@ local LIMITS = {
 local FINISH = { stop = true, length = true, failed = true }
 local MOST_TEXT = 200  -- bytes of a version or a message
 local MOST_LOGPROB = 1e-3  -- above 0, by rounding
+-- Bytes of a step's body: an id with its log-probability, in all digits and with spaces; an id of a prompt; what a
+-- token may stand for in a text, where each letter may be written as \u and four digits; and all other fields.
+local DRAWN_BYTES, PROMPT_BYTES, TEXT_BYTES, OTHER_BYTES = 64, 16, 256, 65536
 
 local function is_whole(value, least, most)
   return type(value) == "number" and value >= least and value <= most and value == math.floor(value)
@@ -133,11 +136,43 @@ local function is_list(value)
   if type(value) ~= "table" then
     return false
   end
-  local count = 0
+  local count, most = 0, #value
   for _ in pairs(value) do
     count = count + 1
+    if count > most then
+      return false
+    end
   end
-  return count == #value
+  return count == most
+end
+
+--- The most bytes that a step of an episode may have, by the limits that the episode has.
+---@param limits table<string, integer>
+---@param with_text boolean
+---@return integer
+function episode_request.most_bytes(limits, with_text)
+  local drawn = limits.answer_tokens * (DRAWN_BYTES + (with_text and TEXT_BYTES or 0))
+  return math.min(request.MOST_BYTES, OTHER_BYTES + drawn + (with_text and limits.tokens * PROMPT_BYTES or 0))
+end
+
+--- The number of a step as it stands in its body, before anything of that is read; nil where it is not seen there.
+---@param text string
+---@return integer|nil
+function episode_request.number_of(text)
+  return tonumber(text:match '"step"%s*:%s*(%d+)')
+end
+
+-- Lists that are longer than the episode allows, before anything in them is looked at.
+local function too_long(body, limits)
+  local drawn = type(body.tokens) == "table" and #body.tokens or 0
+  local prompt = type(body.prompt_tokens) == "table" and #body.prompt_tokens or 0
+  if drawn > limits.answer_tokens then
+    return ("tokens: at most %d may be drawn in this step, got %d"):format(limits.answer_tokens, drawn)
+  elseif type(body.logprobs) == "table" and #body.logprobs > limits.answer_tokens then
+    return ("logprobs: one for each of the %d tokens expected, got %d"):format(drawn, #body.logprobs)
+  elseif prompt > limits.tokens then
+    return ("prompt_tokens: the prompt has %d ids, and limits.tokens = %d"):format(prompt, limits.tokens)
+  end
 end
 
 local function wrong_tokens(body)
@@ -191,8 +226,9 @@ end
 --- Reads the body of POST /v1/episodes/ID/step.
 ---@param text string
 ---@param with_text boolean   whether the episode has no tokenizer
+---@param limits table<string, integer>   of the episode
 ---@return StepRequest|nil, string? message
-function episode_request.step(text, with_text)
+function episode_request.step(text, with_text, limits)
   local body, message = request.object(text, with_text and FIELDS.text or FIELDS.step)
   if not body then
     return nil, message
@@ -202,7 +238,8 @@ function episode_request.step(text, with_text)
     return nil, "finish: stop, length or failed expected"
   end
   local drawn = body.finish ~= "failed"
-  local wrong = drawn and (with_text and wrong_text(body) or wrong_tokens(body)) or wrong_word(body.message, "message")
+  local wrong = drawn and (too_long(body, limits) or with_text and wrong_text(body) or wrong_tokens(body))
+    or wrong_word(body.message, "message")
     or not is_whole(body.version, 0, 2 ^ 53) and wrong_word(body.version, "version") or nil
   if wrong then
     return nil, wrong

@@ -28,7 +28,8 @@ Session.__index = Session
 function session.new(options)
   local asked = options.asked
   local self = setmetatable({ id = options.id, who = options.who, options = options, idle_s = asked.limits.idle_s,
-    at = 0, known = 0, drawn = 0, observed = 0, steps = sched.channel(1), waiters = {} }, Session)
+    limits = asked.limits, at = 0, known = 0, drawn = 0, observed = 0, steps = sched.channel(1), waiters = {} },
+    Session)
   local name = "remote " .. options.who.name
   if not asked.tokenizer then
     self.policy = remote_text.open(asked.format, { name = name, tokens = asked.limits.tokens,
@@ -183,6 +184,23 @@ local function await(self)
   return self.answer
 end
 
+--- Why a step of this number is not taken; nil for the next one, and for the last one, which may be sent again.
+---@param number integer
+---@return string|nil message, string? code   late, early, ended
+function Session:misplaced(number)
+  if number == self.at then
+    return nil
+  elseif number < self.at then
+    return ("step %d came late: step %d was taken since"):format(number, self.at), "late"
+  elseif self.answer and self.answer.done then
+    return ("the episode is over (%s)"):format(self.answer.error or self.answer.ending or self.answer.void), "ended"
+  elseif number > self.at + 1 then
+    return ("step %d came early: step %d is next"):format(number, self.at + 1), "early"
+  elseif not self.answer then
+    return ("step %d came early: step %d has no answer yet"):format(number, self.at), "early"
+  end
+end
+
 --- Takes a step, or one that was sent again, and waits for its answer.
 ---@async
 ---@param step StepRequest
@@ -193,17 +211,11 @@ function Session:step(step)
       return nil, ("step %d was taken with other tokens; those count"):format(step.step), "conflict"
     end
     return await(self)
-  elseif step.step < self.at then
-    return nil, ("step %d came late: step %d was taken since"):format(step.step, self.at), "late"
-  elseif self.answer and self.answer.done then
-    return nil, ("the episode is over (%s)"):format(self.answer.error or self.answer.ending or self.answer.void),
-      "ended"
-  elseif step.step > self.at + 1 then
-    return nil, ("step %d came early: step %d is next"):format(step.step, self.at + 1), "early"
-  elseif not self.answer then
-    return nil, ("step %d came early: step %d has no answer yet"):format(step.step, self.at), "early"
   end
-  local wrong, code = wrong_draw(self, step)
+  local wrong, code = self:misplaced(step.step)
+  if not wrong then
+    wrong, code = wrong_draw(self, step)
+  end
   if wrong then
     return nil, wrong, code
   end

@@ -268,12 +268,21 @@ function Episodes:step(exchange, who, id)
   if not one then
     return refusal
   end
-  local text, message, code = self.options.bodies:read(exchange, who)
+  -- Others wait while a body is read: it is bounded by what the episode may draw, and read where its number is right.
+  local text, message, code = self.options.bodies:read(exchange, who,
+    episode_request.most_bytes(one.limits, one.with_text))
   if not text then
     return replies.bad_body(code, message)
   end
+  local number = episode_request.number_of(text)
+  if number then
+    message, code = one:misplaced(number)
+  end
+  if message then
+    return replies.failed(STATUS[code], code, message)
+  end
   local step
-  step, message = episode_request.step(text, one.with_text)
+  step, message = episode_request.step(text, one.with_text, one.limits)
   if not step then
     return replies.failed(400, "bad_input", message)
   end

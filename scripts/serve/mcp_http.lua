@@ -78,7 +78,7 @@ local function server_of(self, who, folder)
     turn = function(exchange, work)
       return turns:run(who, exchange, function(billed)
         local given, message = work()
-        billed(nil)  -- charged by its time
+        billed(nil)  -- it tells no seconds, and costs those that it took
         return given, message
       end)
     end }

@@ -197,6 +197,9 @@ function Tools:task_info(arguments)
   if facts.failure or not facts.structure then
     return nil, "the task cannot be judged: " .. tostring((facts.failure or {}).message or "no reason given")
   end
+  if not facts.structure.inputs then
+    return nil, "the task's shapes are not known: " .. tostring(facts.structure.dry_run)
+  end
   local structure, lines = facts.structure, { "hash " .. fs.sha256(task.source), "inputs" }
   for _, input in ipairs(structure.inputs) do
     lines[#lines + 1] = tensor(input)

@@ -8,9 +8,12 @@ local function may_have(nodes, job, id)
   return not job.lost_by[id] or next(nodes, next(nodes)) == nil
 end
 
-local function count_of(jobs)
+--- How many jobs, or nodes, there are by id.
+---@param by_id table<string, table>
+---@return integer
+function placing.count_of(by_id)
   local count = 0
-  for _ in pairs(jobs) do
+  for _ in pairs(by_id) do
     count = count + 1
   end
   return count
@@ -24,7 +27,7 @@ local function reserve(nodes, job)
     if node.only == job.id then
       return
     elseif not node.only and may_have(nodes, job, id) then
-      local cost = count_of(node.jobs) + (job.returned_by[id] and 1e6 or 0)
+      local cost = placing.count_of(node.jobs) + (job.returned_by[id] and 1e6 or 0)
       if not best or cost < least or cost == least and node.order < best.order then
         best, least = node, cost
       end
@@ -35,13 +38,9 @@ local function reserve(nodes, job)
   end
 end
 
---- The place of the waiting node that gets a job; nil where none does now. One that has not given the job back is
---- better.
----@param nodes table<string, {jobs: table, only?: string, order: integer}>
----@param takers {node: string}[]
----@param job table   alone, lost_by, returned_by
----@return integer|nil
-function placing.taker(nodes, takers, job)
+-- The place of the waiting node that gets a job; nil where none does now. One that has not given the job back is
+-- better.
+local function place_for(nodes, takers, job)
   local alone, second = job.alone, nil
   if alone then
     reserve(nodes, job)
@@ -57,6 +56,26 @@ function placing.taker(nodes, takers, job)
     end
   end
   return second
+end
+
+--- Gives the jobs that wait to the nodes that do.
+---@param pool table   serve.pool
+function placing.hand(pool)
+  local index = 1
+  while index <= #pool.waiting do
+    local job = pool.waiting[index]
+    local place = place_for(pool.nodes, pool.takers, job)
+    if place then
+      local taker = table.remove(pool.takers, place)
+      table.remove(pool.waiting, index)
+      job.node, job.begun, job.given, job.missed, job.since = taker.node, false, job.given + 1, 0, pool.now()
+      pool.nodes[taker.node].jobs[job.id] = job
+      taker.job = job
+      taker.turn:put(true)
+    else
+      index = index + 1
+    end
+  end
 end
 
 --- No node is kept free for a job any more.

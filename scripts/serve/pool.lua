@@ -3,24 +3,24 @@
 -- answer of the node that has it is the only one that counts.
 --
 -- A job that was lost goes to another node, which works on nothing else meanwhile (serve.placing). Where that one is
--- lost too, the candidate ends judges, and its verdict is a crash. A job that no node began is not counted as lost: it
--- waits for the next one. Where no node has been there for `wait_s`, it fails with code "void".
+-- lost too, the candidate ends judges, and its verdict is a crash, unless a node that was silent comes back
+-- (serve.losses). A job that no node began is not counted as lost: it waits for the next one. Where no node has been
+-- there for `wait_s`, it fails with code "void".
 --
 -- A node may also be broken: one that keeps a job for `job_s`, or answers what no judge answers, loses the job as well.
 -- That says nothing about the candidate, so a job that was lost so and lost again is void.
 
 local fs = require "khost.fs"
+local losses = require "serve.losses"
 local placing = require "serve.placing"
 local sched = require "khost.sched"
 local verdicts = require "judge.verdict"
 
 local pool = {}
 
-local MOST_LOSSES = 2
 local MOST_MISSED = 2   -- renewals of a lease that do not name a job that was begun: requests can overtake each other
 local JOB_S = 1800       -- a verdict's own limits end it earlier
 local MOST_NODES = 4096  -- registered at once
-local MOST_GIVEN = 20   -- times that a job is handed out, begun or not
 
 local Pool = {}
 Pool.__index = Pool
@@ -35,9 +35,10 @@ Pool.__index = Pool
 ---@return table
 function pool.new(options)
   local counts = { registered = 0, expired = 0, lost = 0, returned = 0, crashed = 0, void = 0, late = 0, answered = 0,
-    overdue = 0, refused = 0 }
+    overdue = 0, refused = 0, back = 0 }
   return setmetatable({ lease_s = options.lease_s, wait_s = options.wait_s, job_s = options.job_s or JOB_S,
-    now = options.now or sched.now, nodes = {}, jobs = {}, waiting = {}, takers = {}, counts = counts }, Pool)
+    now = options.now or sched.now, nodes = {}, jobs = {}, waiting = {}, takers = {}, counts = counts,
+    losses = losses.new(options.lease_s) }, Pool)
 end
 
 local function identity(self)
@@ -46,16 +47,18 @@ local function identity(self)
   return ("%s%d"):format(random, self.number)
 end
 
-local function live(self)
-  local count = 0
-  for _ in pairs(self.nodes) do
-    count = count + 1
+local function remove(list, item)
+  for index, one in ipairs(list) do
+    if one == item then
+      table.remove(list, index)
+      break
+    end
   end
-  return count
 end
 
 local function finish(self, job, answer, message, code)
   self.jobs[job.id] = nil
+  self.losses:forget(job)
   local node = job.node and self.nodes[job.node]
   if node then
     node.jobs[job.id] = nil
@@ -64,31 +67,24 @@ local function finish(self, job, answer, message, code)
   job.done:put { answer = answer, message = message, code = code }
 end
 
-local function hand(self)
-  local index = 1
-  while index <= #self.waiting do
-    local job = self.waiting[index]
-    local place = placing.taker(self.nodes, self.takers, job)
-    if place then
-      local taker = table.remove(self.takers, place)
-      table.remove(self.waiting, index)
-      job.node, job.begun, job.given, job.missed, job.since = taker.node, false, job.given + 1, 0, self.now()
-      self.nodes[taker.node].jobs[job.id] = job
-      taker.job = job
-      taker.turn:put(true)
-    else
-      index = index + 1
-    end
-  end
-end
-
 local function wait_again(self, job)
   job.node, job.since = nil, self.now()
   table.insert(self.waiting, 1, job)
 end
 
--- A node does not answer this job any more.
-local function lose(self, job, why)
+local function end_as(self, job, ending, why)
+  if ending == "crash" then
+    self.counts.crashed = self.counts.crashed + 1
+    finish(self, job, verdicts.blank("crash", "verify", "exit",
+      ("%d judges were lost while they judged this candidate: %s"):format(job.losses, why)))
+  else
+    self.counts.void = self.counts.void + 1
+    finish(self, job, nil, ("the judge was lost with this request: %s"):format(why), ending)
+  end
+end
+
+-- A node does not answer this job any more. `silent`: nothing else is known of the node.
+local function lose(self, job, why, silent)
   local node = job.node
   if self.nodes[node] then
     self.nodes[node].jobs[job.id] = nil
@@ -96,25 +92,30 @@ local function lose(self, job, why)
   placing.release(self.nodes, job)
   if job.begun then
     self.counts.lost = self.counts.lost + 1
-    job.losses, job.lost_by[node] = job.losses + 1, true
-    job.alone = job.alone or not job.broken
+    self.losses:add(job, node, silent)
   else
     self.counts.returned = self.counts.returned + 1
     job.returned_by[node] = true
   end
-  if job.losses >= MOST_LOSSES and job.kind == "evaluate" and not job.broken then
-    self.counts.crashed = self.counts.crashed + 1
-    finish(self, job, verdicts.blank("crash", "verify", "exit",
-      ("%d judges were lost while they judged this candidate: %s"):format(job.losses, why)))
-  elseif job.losses >= MOST_LOSSES or job.given >= MOST_GIVEN then
-    self.counts.void = self.counts.void + 1
-    finish(self, job, nil, ("the judge was lost with this request: %s"):format(why), "void")
+  local ending = losses.ending(job)
+  if ending == "held" then
+    self.losses:hold(job, self.now(), why)
+  elseif ending then
+    end_as(self, job, ending, why)
   else
     wait_again(self, job)
   end
 end
 
-local function drop(self, id, why)
+-- A node that is not known says something. Where it was only silent, its jobs were not lost by its death.
+local function come_back(self, id)
+  self.counts.back = self.counts.back + (self.losses.silent[id] and 1 or 0)
+  for _, job in ipairs(self.losses:come_back(id)) do
+    end_as(self, job, "void", job.why .. ", and came back")
+  end
+end
+
+local function drop(self, id, why, silent)
   local node = self.nodes[id]
   self.nodes[id] = nil
   for index = #self.takers, 1, -1 do
@@ -128,16 +129,16 @@ local function drop(self, id, why)
   end
   table.sort(list, function(a, b) return a.order > b.order end)  -- each goes to the front: the oldest is first again
   for _, job in ipairs(list) do
-    lose(self, job, why)
+    lose(self, job, why, silent)
   end
-  hand(self)
+  placing.hand(self)
 end
 
 --- A new node; its identity. nil where too many are registered.
 ---@param name string     for people
 ---@return string|nil
 function Pool:register(name)
-  if live(self) >= MOST_NODES then
+  if placing.count_of(self.nodes) >= MOST_NODES then
     return nil
   end
   local id = identity(self)
@@ -156,6 +157,7 @@ end
 function Pool:renew(id, begun, at)
   local node = self.nodes[id]
   if not node then
+    come_back(self, id)
     return false
   end
   node.expires = self.now() + self.lease_s
@@ -190,18 +192,13 @@ function Pool:take(id, seconds)
   end
   local taker = { node = id, turn = sched.channel(1) }
   self.takers[#self.takers + 1] = taker
-  hand(self)
+  placing.hand(self)
   local ok, reason = pcall(function()
     if not taker.job then
       sched.timeout(seconds, taker.turn.take, taker.turn)
     end
   end)
-  for index, one in ipairs(self.takers) do
-    if one == taker then
-      table.remove(self.takers, index)
-      break
-    end
-  end
+  remove(self.takers, taker)
   if not ok then
     if taker.job then
       self:give_back(id, taker.job.id)
@@ -219,7 +216,7 @@ function Pool:give_back(id, job_id)
   if job and job.node == id then
     job.begun = false
     lose(self, job, "it did not reach its node")
-    hand(self)
+    placing.hand(self)
   end
 end
 
@@ -227,7 +224,7 @@ end
 local function take_away(self, job, why)
   job.begun, job.broken = true, true
   lose(self, job, why)
-  hand(self)
+  placing.hand(self)
 end
 
 --- Takes a job from a node whose answer is none. False where the job is not that node's (any more).
@@ -265,16 +262,17 @@ function Pool:finish(id, job_id, answer, message, code)
   local job = self.jobs[job_id]
   if not job or job.node ~= id then
     self.counts.late = self.counts.late + 1
+    come_back(self, id)
     return false
   end
   if not answer and code == "gone" then  -- the node lives, and its judge died
     job.begun = true
     lose(self, job, message or "its judge died")
-    hand(self)
+    placing.hand(self)
   else
     self.counts.answered = self.counts.answered + 1
     finish(self, job, answer, message, code)
-    hand(self)  -- its node may have been kept free for it
+    placing.hand(self)  -- its node may have been kept free for it
   end
   return true
 end
@@ -284,6 +282,8 @@ end
 function Pool:leave(id)
   if self.nodes[id] then
     drop(self, id, "its node left")
+  else
+    come_back(self, id)
   end
 end
 
@@ -318,7 +318,7 @@ function Pool:sweep()
   end
   for _, id in ipairs(silent) do
     self.counts.expired = self.counts.expired + 1
-    drop(self, id, ("node %s was silent for %g s"):format(self.nodes[id].name, self.lease_s))
+    drop(self, id, ("node %s was silent for %g s"):format(self.nodes[id].name, self.lease_s), true)
   end
   for _, pair in ipairs(unbegun) do
     self:give_back(pair[1], pair[2])
@@ -329,9 +329,12 @@ function Pool:sweep()
       take_away(self, job, ("its node had it for %g s"):format(self.job_s))
     end
   end
+  for _, job in ipairs(self.losses:due(now)) do
+    end_as(self, job, "crash", job.why)
+  end
   for index = #self.waiting, 1, -1 do
     local job = self.waiting[index]
-    if live(self) == 0 and now - job.since > self.wait_s then
+    if not next(self.nodes) and now - job.since > self.wait_s then
       table.remove(self.waiting, index)
       self.counts.void = self.counts.void + 1
       finish(self, job, nil, ("no judge has been registered for %g s"):format(self.wait_s), "void")
@@ -346,26 +349,21 @@ end
 ---@return table|nil answer, string? message, string? code
 function Pool:request(kind, body)
   self.order = (self.order or 0) + 1
-  local job = { id = identity(self), kind = kind, body = body, done = sched.channel(1), lost_by = {}, returned_by = {},
-    losses = 0,
-    given = 0, since = self.now(), order = self.order }
+  local job = losses.job { id = identity(self), kind = kind, body = body, done = sched.channel(1), since = self.now(),
+    order = self.order }
   self.jobs[job.id] = job
   self.waiting[#self.waiting + 1] = job
-  hand(self)
+  placing.hand(self)
   local ok, found = pcall(job.done.take, job.done)
   if not ok then  -- cancelled: whoever has it answers in vain
     self.jobs[job.id] = nil
-    for index, one in ipairs(self.waiting) do
-      if one == job then
-        table.remove(self.waiting, index)
-        break
-      end
-    end
+    self.losses:forget(job)
+    remove(self.waiting, job)
     if job.node and self.nodes[job.node] then
       self.nodes[job.node].jobs[job.id] = nil
     end
     placing.release(self.nodes, job)
-    hand(self)
+    placing.hand(self)
     error(found, 0)
   end
   return found.answer, found.message, found.code
@@ -376,11 +374,7 @@ end
 function Pool:state()
   local nodes = {}
   for _, node in pairs(self.nodes) do
-    local jobs = 0
-    for _ in pairs(node.jobs) do
-      jobs = jobs + 1
-    end
-    nodes[#nodes + 1] = { name = node.name, jobs = jobs, lease_s = node.expires - self.now() }
+    nodes[#nodes + 1] = { name = node.name, jobs = placing.count_of(node.jobs), lease_s = node.expires - self.now() }
   end
   table.sort(nodes, function(a, b) return a.name < b.name end)
   return { nodes = nodes, waiting = #self.waiting, counts = self.counts }

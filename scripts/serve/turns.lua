@@ -40,28 +40,34 @@ local function left_on_disk(self, verdict)
   return bytes and sched.wall_clock() - tonumber(changed) < 600 and tonumber(bytes) / 2 ^ 20 or 0
 end
 
--- Charges an answer of the judge; its cost in the queue, in seconds. A void and a graph tell no seconds, so they cost
--- those for which they held the judge: else a client that ends judges would be served first again and again.
-local function charge(self, name, verdict, seconds)
-  local amounts = usage.of(verdict, self.options.target)
-  amounts.disk_mb = left_on_disk(self, verdict)
+-- Charges an answer of the judge, or that there is none; its cost in the queue, in seconds. What tells no seconds (a
+-- graph, the crash of judges that were lost, a failure) costs those for which it held the judge, in the quotas too:
+-- else a client that ends judges would be served first again and again, and without an end. A void costs the same in
+-- the queue, but no quota: it is our failure, and an hour without judges would use up what clients have for the next.
+local function charge(self, name, verdict, code, seconds)
+  local void = not verdict and code == "void" or verdict and verdict.status and verdicts.is_void(verdict)
+  local amounts = usage.of(verdict or {}, self.options.target)
+  local told = amounts.device_s + amounts.build_s
+  if told == 0 and not void then
+    local kind = self.options.target == "cpu" and "device_s" or "build_s"
+    amounts[kind] = seconds
+  end
+  amounts.disk_mb = left_on_disk(self, verdict or {})
   self.usage:add(name, amounts)
   self.metrics:add("client_device_seconds_total", { client = name }, amounts.device_s)
   self.metrics:add("client_build_seconds_total", { client = name }, amounts.build_s)
   self.metrics:add("client_disk_megabytes_total", { client = name }, amounts.disk_mb)
-  local cost = amounts.device_s + amounts.build_s
-  local untold = not verdict.status or verdicts.is_void(verdict)
-  return untold and math.max(cost, seconds) or cost
+  return (void or told == 0) and math.max(told, seconds) or told
 end
 
---- What `work` gives in the client's turn: an answer of the judge. It hands each answer to `billed`, which charges it
---- and gives it back; what was not answered costs the seconds that it took. nil, message and code when it never came
+--- What `work` gives in the client's turn: an answer of the judge. It hands each answer, or nil with message and code,
+--- to `billed`, which charges it and gives it back. nil, message and code when it never came
 --- to that ("turn_gone", "turn_busy", "turn_limit", "turn_quota"), and for a quota the seconds until it has room again.
 ---@async
 ---@param who ServeClient
 ---@param exchange khost.Exchange|nil   of the request; nil for an open episode, which waits without a limit, since the
 ---                                     number of open episodes is limited
----@param work fun(billed: fun(answer: any, ...): any): any
+---@param work fun(billed: fun(answer: any, message?: string, code?: string): any): any
 ---@return any given, string? message, string? code, integer? seconds
 function Turns:run(who, exchange, work)
   return self.queue:run(who.name, exchange and who.quotas.waiting or math.huge, function(waited_s)
@@ -75,10 +81,10 @@ function Turns:run(who, exchange, work)
     end
     local begin, cost = sched.now(), 0
     local last = begin
-    local given, message, code = work(function(answer, ...)
+    local given, message, code = work(function(answer, why, failure)
       local now = sched.now()
-      cost, last = cost + (answer and charge(self, who.name, answer, now - last) or now - last), now
-      return answer, ...
+      cost, last = cost + charge(self, who.name, answer, failure, now - last), now
+      return answer, why, failure
     end)
     self.metrics:observe("verdict_seconds", sched.now() - begin)
     return cost, given, message, code

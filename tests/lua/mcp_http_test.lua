@@ -4,6 +4,7 @@ local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
 local machine = require "khost.machine"
+local mcp_tools = require "serve.mcp_tools"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
 
@@ -217,6 +218,30 @@ function spec.quotas_and_the_queue_hold()
     open = true
     t.eventually(function() return done[1] and done[2] end)
     t.expect(done, { 200, 200 })
+  end)
+end
+
+function spec.a_tool_that_holds_the_judge_and_tells_no_seconds_is_charged_to_its_client_s_quota()
+  local structure = { inputs = {}, outputs = {}, input_bytes = 0, state_bytes = 0, output_bytes = 0, flops = 0,
+    operators = 0 }
+  local server, given = mcp_tools.server, nil
+  function mcp_tools.server(options)
+    given = options
+    return server(options)
+  end
+  with_service({ clients = TOKENS, answer = function()
+    sched.sleep(0.05)
+    return { structure = structure }
+  end }, function(service, speak)
+    local session = opened(speak, ONE)
+    mcp_tools.server = server
+    local function used() return (service.app.turns.usage:used("one", "device_s")) end
+    local _, answer = speak(call(1, "task_info", { task = "w/model.py" }), { token = ONE, session = session })
+    t.is_true(answer.result.content[1].text:find("operators", 1, true), answer.result.content[1].text)
+    local before = used()
+    t.is_true(before >= 0.05, tostring(before))
+    given.turn({ gone = function() return false end }, function() sched.sleep(0.05) end)  -- as doctor takes its turn
+    t.is_true(used() >= before + 0.05, tostring(used()))
   end)
 end
 

@@ -26,8 +26,8 @@ end
 
 function spec.answers_that_no_judge_gives_are_told_apart()
   t.expect(node_answer.wrong("evaluate", right()), nil)
-  t.expect(node_answer.wrong("trace", { nodes = { 1, 2 } }), nil)
-  t.expect(node_answer.wrong("verify", { status = "ok", text = ("t"):rep(10000), ok = true }), nil)
+  t.expect(node_answer.wrong("evaluate", changed { own_share = 0.5, slack_s = 0, evidence = { tolerance = "paper" } }), nil)
+  t.expect(node_answer.wrong("verify", changed { text = ("t"):rep(10000), ok = false }), nil)
   local deep = {}
   for _ = 1, 70 do deep = { deep } end
   for _, verdict in ipairs { {}, { status = "fine" }, { status = 3 }, { status = "ok" }, changed { status = "OK\n" },
@@ -38,6 +38,56 @@ function spec.answers_that_no_judge_gives_are_told_apart()
     changed { evidence = deep } } do
     t.is_true(type(node_answer.wrong("evaluate", verdict)) == "string")
   end
+end
+
+function spec.what_readers_of_a_verdict_rely_on_must_be_there()
+  for _, name in ipairs { "stage", "reason", "detail", "correct", "speed", "speed_reason", "times", "speedup", "faster",
+    "evidence", "wall_s" } do
+    local verdict = right()
+    verdict[name] = nil
+    t.is_true((node_answer.wrong("evaluate", verdict) or ""):find(name, 1, true), name)
+  end
+  for _, verdict in ipairs { changed { own_share = "x" }, changed { own_share = 2 }, changed { slack_s = "x" },
+    changed { evidence = { tolerance = { a = 1 } } }, changed { faster = { eager = "x" } }, changed { speed = "fast" },
+    changed { correct = true }, changed { speedup = { eager = 2 } },
+    changed { speedup = { eager = 2 }, times = { candidate_s = 1e-3 } },
+    changed { speedup = { eager = 2 }, times = { eager_s = 1e-3 } } } do
+    t.is_true(type(node_answer.wrong("evaluate", verdict)) == "string", json.encode(verdict))
+  end
+  local timed = changed { speedup = { eager = 2 }, times = { eager_s = 2e-3, candidate_s = 1e-3 } }
+  t.expect(node_answer.wrong("evaluate", timed), nil)
+  for _, kind in ipairs { "verify", "profile" } do
+    t.expect({ node_answer.wrong(kind, right()), node_answer.wrong(kind, changed { ok = false }),
+      node_answer.wrong(kind, changed { ok = false, text = 3 }) },
+      { "ok is missing", "text is missing", "text is no text of its length" })
+  end
+end
+
+function spec.checks_and_graphs_that_no_judge_gives_are_told_apart()
+  local function structure(more)
+    local made = { inputs = { { name = "x", dtype = "float32", size = { 2, 3 } } },
+      outputs = { { name = "", dtype = "float32", size = {} } }, input_bytes = 24, state_bytes = 0, output_bytes = 4,
+      flops = 1e3, operators = 2 }
+    for name, value in pairs(more or {}) do made[name] = value end
+    return made
+  end
+  local failure = { stage = "run", code = "bad_task", message = "no" }
+  for _, facts in ipairs { { structure = structure() }, { structure = structure(), run = { eager_s = 1e-3 } },
+    { failure = failure }, { structure = structure(), failure = failure }, { structure = { dry_run = "too large" } } } do
+    t.expect(node_answer.wrong("check", facts), nil)
+  end
+  for _, facts in ipairs { {}, { structure = 3 }, { structure = {} }, { structure = { inputs = 1 } },
+    { structure = structure { inputs = { { name = "x", dtype = "float32" } } } },
+    { structure = structure { outputs = { { name = "x", dtype = 3, size = {} } } } },
+    { structure = structure { outputs = { { name = "x", dtype = "float32", size = { "2" } } } } },
+    { structure = structure { outputs = { a = 1 } } }, { structure = structure { flops = "many" } },
+    { structure = structure(), run = { eager_s = "fast" } }, { structure = structure(), run = { cut_short = true } },
+    { structure = structure(), run = 1 }, { failure = { stage = "run" } }, { structure = { dry_run = {} } } } do
+    t.is_true(type(node_answer.wrong("check", facts)) == "string", json.encode(facts))
+  end
+  t.expect({ node_answer.wrong("trace", { nodes = { { op = "add" } } }), type(node_answer.wrong("trace", {})),
+    type(node_answer.wrong("trace", { nodes = { 1 } })), type(node_answer.wrong("trace", { nodes = "x" })) },
+    { nil, "string", "string", "string" })
 end
 
 -- A pool whose time stands still.

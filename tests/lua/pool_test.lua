@@ -89,6 +89,100 @@ function spec.a_node_that_is_kept_free_finishes_what_it_has_and_takes_others_aga
   one:close()
 end
 
+-- Time goes on in small steps; these nodes renew their leases, each with the job that it names.
+local function pass(one, clock, seconds, renewing)
+  for _ = 1, seconds do
+    clock.now = clock.now + 1
+    for id, job in pairs(renewing or {}) do one:renew(id, { job }) end
+    one:sweep()
+  end
+end
+
+function spec.a_network_that_is_silent_twice_makes_no_candidate_a_crash()
+  local one, clock, ask, take, answers = still()
+  ask "x"
+  for round = 1, 4 do
+    local id = one:register("n" .. round)
+    t.expect(#take(id, 1), 1)
+    pass(one, clock, 11)
+    t.expect(one:renew(id), false)  -- it lives, and is told that it is not known any more
+  end
+  sched.sleep(0)
+  t.expect({ answers.x[1], answers.x[3], one.counts.crashed, one.counts.back }, { nil, "void", 0, 3 })
+  t.expect({ next(one.losses.silent), next(one.losses.held), next(one.jobs) }, {})
+end
+
+function spec.a_node_that_comes_back_takes_its_loss_off_and_the_job_is_judged()
+  local one, clock, ask, take, answers = still()
+  local a = one:register "a"
+  ask "x"
+  take(a, 1)
+  pass(one, clock, 11)
+  t.expect({ select(3, one:take(a, 0)) }, { "gone" })
+  local b, c = one:register "b", one:register "c"
+  local again = take(b, 1)[1]
+  one:finish(b, again.id, nil, "the judge died", "gone")
+  t.expect(answers.x, nil)  -- one loss of a judge that died, and one that was none
+  one:finish(c, take(c, 1)[1].id, right())
+  sched.sleep(0)
+  t.expect(answers.x[1].status, "wrong")
+end
+
+function spec.a_silent_node_that_comes_back_after_the_second_loss_makes_it_void()
+  for _, by in ipairs { "renew", "answer", "leave" } do
+    local one, clock, ask, take, answers = still()
+    local a, b = one:register "a", one:register "b"
+    ask "x"
+    local job = take(a, 1)[1]
+    pass(one, clock, 11, { [b] = "" })
+    t.expect(take(b, 1)[1].id, job.id)
+    one:finish(b, job.id, nil, "the judge died", "gone")
+    pass(one, clock, 20, { [b] = "" })
+    t.expect({ answers.x, #take(b, 1) }, { nil, 0 })
+    if by == "renew" then
+      one:renew(a, { job.id })
+    elseif by == "answer" then
+      t.expect(one:finish(a, job.id, right()), false)
+    else
+      one:leave(a)
+    end
+    sched.sleep(0)
+    t.expect({ answers.x[1], answers.x[3], one.counts.crashed }, { nil, "void", 0 })
+  end
+end
+
+function spec.a_candidate_whose_nodes_start_again_with_another_identity_has_crashed()
+  local one, clock, ask, take, answers = still()
+  ask "killer"
+  local ids = {}
+  for round = 1, 2 do
+    ids[round] = one:register "n"
+    t.expect(#take(ids[round], 1), 1)
+    pass(one, clock, 11)
+  end
+  local new = one:register "n"
+  pass(one, clock, 25, { [new] = "" })
+  t.expect({ answers.killer, #take(new, 1) }, { nil, 0 })
+  pass(one, clock, 6, { [new] = "" })
+  sched.sleep(0)
+  t.expect({ answers.killer[1].status, one.counts.crashed, one.counts.void }, { "crash", 1, 0 })
+  t.expect({ one:renew(ids[1]), one.counts.back, next(one.losses.silent) }, { false, 0, nil })
+end
+
+function spec.a_request_that_is_cancelled_while_its_nodes_may_come_back_leaves_nothing()
+  local one, clock, _, take = still()
+  local asking = sched.spawn(function() one:request("evaluate", {}) end)
+  sched.sleep(0)
+  for round = 1, 2 do
+    take(one:register("n" .. round), 1)
+    pass(one, clock, 11)
+  end
+  t.is_true(next(one.losses.held) ~= nil)
+  asking:cancel()
+  asking:wait()
+  t.expect({ next(one.losses.silent), next(one.losses.held), next(one.jobs) }, {})
+end
+
 function spec.a_front_that_stood_still_blames_no_node()
   local one, clock, ask, take = still()
   local a = one:register "a"

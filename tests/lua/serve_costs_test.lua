@@ -1,9 +1,12 @@
 -- What one client may cost all others: the judge that they share, the loop that answers them, memory, and words that
 -- take a failure of ours for the candidate's.
+local beneath = require "lib.beneath"
+local episode_request = require "serve.episode_request"
 local episodes_kit = require "tests.lua.episodes_kit"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local kit = require "tests.lua.serve_kit"
+local machine = require "khost.machine"
 local parse = require "agent.parse"
 local sched = require "khost.sched"
 local t = require "tests.lua.harness"
@@ -34,6 +37,51 @@ function spec.a_workspace_that_is_too_large_reaches_no_judge()
   end)
   fs.remove_tree(root)
   if not ok then error(message, 0) end
+end
+
+-- A workspace whose kernels/ a command fills.
+local function filled(name, command)
+  local root = ("%s/khost-serve-costs-%s"):format(fs.exists "/dev/shm" and "/dev/shm" or "/tmp", name)
+  fs.remove_tree(root)
+  assert(fs.mkdirs(root .. "/kernels"))
+  t.expect(machine.run({ "sh", "-c", ("cd %s/kernels && %s"):format(root, command) }, { timeout_s = 60 }).code, 0)
+  return root
+end
+
+function spec.empty_folders_count_in_the_limit_of_files()
+  local root = filled("folders", "seq 20001 | xargs mkdir")
+  local found, message, code = beneath.files(root, { under = "kernels" })
+  fs.remove_tree(root)
+  t.expect({ found, code }, { nil, "limit" })
+  t.is_true(message:find("more than 20000 files and folders", 1, true), message)
+end
+
+function spec.folders_that_are_too_deep_are_told_and_not_left_out()
+  local root = filled("deep", "mkdir -p " .. ("d/"):rep(33) .. " && touch " .. ("d/"):rep(33) .. "k.cpp")
+  local found, message, code = beneath.files(root, { under = "kernels" })
+  t.expect({ found, code }, { nil, "limit" })
+  t.is_true(message:find("deeper than 32 folders", 1, true), message)
+  t.expect(beneath.files(root, { under = "kernels", depth = 3 }), {})  -- as its caller wants it
+  fs.remove_tree(root)
+end
+
+function spec.others_are_served_while_a_folder_is_walked()
+  local root = filled("walk", "seq 4000 | xargs mkdir")
+  local longest, last, walking = 0, sched.now(), true
+  local watching = sched.spawn(function()
+    repeat
+      local done = not walking
+      longest, last = math.max(longest, sched.now() - last), sched.now()
+      sched.sleep(0)
+    until done
+  end)
+  local begin = sched.now()
+  t.expect(beneath.files(root, { under = "kernels" }), {})
+  local took = sched.now() - begin
+  walking = false
+  watching:wait()
+  fs.remove_tree(root)
+  t.is_true(longest < took / 2, ("%.3f s of %.3f s"):format(longest, took))
 end
 
 function spec.an_answer_of_many_files_or_deep_paths_is_refused_at_once()
@@ -79,6 +127,59 @@ function spec.what_a_server_of_messages_may_draw_is_counted_behind_its_prompt()
     t.expect({ answer.done, answer.max_tokens }, { false, 197 })
     service.delete(begun.id)
   end)
+end
+
+-- A step that comes in time is taken after one that was too large.
+function spec.a_step_is_as_large_as_its_episode_allows()
+  local limits = { tokens = 1000, answer_tokens = 100 }
+  local without, with = episode_request.most_bytes(limits, false), episode_request.most_bytes(limits, true)
+  t.is_true(without >= 100 * 40 and without < 2 ^ 17 and with > without and with < 2 ^ 18, without .. " " .. with)
+  t.expect(episode_request.most_bytes({ tokens = 2 ^ 20, answer_tokens = 2 ^ 20 }, true), 8 * 2 ^ 20)
+  episodes_kit.with({}, function(service)
+    local _, begun = service.begin { limits = { turns = 1, answer_tokens = 100, tokens = 2000 } }
+    local large = '{"step":1,"finish":"length","logprobs":[],"tokens":[' .. ("0,"):rep(2 ^ 17) .. "0]}"
+    local status, answer = service.step(begun.id, large)
+    t.expect({ status, answer.error.code }, { 413, "limit" })
+    t.expect((service.step(begun.id, service.says(1, "done"))), 200)
+  end)
+end
+
+function spec.a_step_of_a_wrong_number_is_not_read()
+  local read, step = 0, episode_request.step
+  function episode_request.step(...)
+    read = read + 1
+    return step(...)
+  end
+  local ok, problem = pcall(episodes_kit.with, {}, function(service)
+    local _, begun = service.begin { limits = { turns = 2 } }
+    local body = '{"tokens":[' .. ("0,"):rep(20000) .. '0],"step" : %d}'
+    local function told(number) return select(2, service.step(begun.id, body:format(number))).error.code end
+    t.expect({ told(3), told(2), read }, { "early", "early", 0 })
+    service.step(begun.id, service.says(1, "no block"))
+    t.expect({ told(0), told(3), read }, { "late", "early", 1 })
+    service.delete(begun.id)
+    t.eventually(function() return service.app.episodes.open == 0 end)
+    t.expect({ told(2), read }, { "ended", 1 })
+  end)
+  episode_request.step = step
+  if not ok then error(problem, 0) end
+end
+
+function spec.lists_that_are_longer_than_an_episode_allows_are_refused_before_their_elements()
+  local limits = { tokens = 30, answer_tokens = 20 }
+  local function told(fields)
+    local body = { step = 1, text = "x", prompt_tokens = { 1 }, tokens = { 1 }, logprobs = { -1 }, finish = "stop" }
+    for name, value in pairs(fields) do body[name] = value end
+    return select(2, episode_request.step(json.encode(body), true, limits))
+  end
+  local words = {}
+  for index = 1, 31 do words[index] = "no id" end
+  t.expect(told { tokens = words }, "tokens: at most 20 may be drawn in this step, got 31")
+  t.expect(told { logprobs = words }, "logprobs: one for each of the 1 tokens expected, got 31")
+  t.expect(told { prompt_tokens = words }, "prompt_tokens: the prompt has 31 ids, and limits.tokens = 30")
+  t.expect(told {}, nil)
+  words[31] = nil
+  t.expect(told { prompt_tokens = words }, "prompt_tokens[0]: a token id expected")
 end
 
 function spec.a_tune_whose_judge_is_lost_is_503_and_one_without_values_is_400()

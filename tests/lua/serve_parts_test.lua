@@ -2,6 +2,7 @@
 local clients = require "serve.clients"
 local command = require "commands.serve"
 local fs = require "khost.fs"
+local judge_client = require "judge.client"
 local machine = require "khost.machine"
 local metrics = require "serve.metrics"
 local prompt = require "agent.prompt"
@@ -12,6 +13,7 @@ local skill = require "serve.skill"
 local t = require "tests.lua.harness"
 local turns = require "serve.turns"
 local usage = require "serve.usage"
+local verdicts = require "judge.verdict"
 
 local spec = {}
 
@@ -200,20 +202,76 @@ function spec.what_waits_without_a_limit_takes_no_place_of_what_has_one()
   t.expect({ codes, q.waiting, q.unlimited }, { { [5] = "turn_busy" }, 0, 0 })
 end
 
-function spec.a_void_costs_the_time_that_it_held_the_judge()
+-- What one answer, with its code, costs in the queue and in the quotas where it held the judge for 0.05 s.
+local function cost_of(target, answer, code)
+  local taken = turns.new { slots = 1, capacity = 9, metrics = metrics.new(), target = target }
   local who = { name = "a", quotas = { device_s = 9, build_s = 9, disk_mb = 9, waiting = 9 } }
-  local function cost_of(answer)
-    local taken = turns.new { slots = 1, capacity = 9, metrics = metrics.new(), target = "cpu" }
-    taken:run(who, nil, function(billed)
-      sched.sleep(0.05)
-      return billed(answer)
-    end)
-    return taken.queue.cost.a, taken.usage.totals.a.device_s
+  taken:run(who, nil, function(billed)
+    sched.sleep(0.05)
+    return billed(answer, code and "message", code)
+  end)
+  local totals = taken.usage.totals.a
+  return taken.queue.cost.a, totals.device_s, totals.build_s
+end
+
+function spec.a_void_costs_its_place_in_the_queue_and_no_quota()
+  local void, device, build = cost_of("cpu", verdicts.blank("void", "task", "judge_lost"))
+  t.is_true(void >= 0.05, tostring(void))
+  t.expect({ device, build }, { 0, 0 })
+  void, device, build = cost_of("cpu", nil, "void")
+  t.is_true(void >= 0.05, tostring(void))
+  t.expect({ device, build }, { 0, 0 })
+end
+
+function spec.an_answer_that_tells_its_seconds_costs_those()
+  t.expect({ cost_of("cpu", { status = "wrong", wall_s = { verify = 3 } }) }, { 3, 3, 0 })
+  t.expect({ cost_of("cuda", { status = "wrong", wall_s = { build = 3 } }) }, { 3, 0, 3 })
+end
+
+function spec.an_answer_that_tells_no_seconds_costs_those_for_which_it_held_the_judge_also_in_the_quotas()
+  for _, case in ipairs { { verdicts.blank("crash", "verify", "exit") },
+    { verdicts.blank("bad_task", "task", "bad_task") }, { { nodes = {} } }, { nil, "gone" }, { nil, "lost" }, {} } do
+    for target, place in pairs { cpu = 2, cuda = 3 } do
+      local costs = { cost_of(target, case[1], case[2]) }
+      t.is_true(costs[1] >= 0.05 and costs[place] == costs[1] and costs[5 - place] == 0, table.concat(costs, " "))
+    end
   end
-  local void, used = cost_of { status = "void", stage = "task", reason = "judge_lost" }
-  t.is_true(void >= 0.05 and used == 0, tostring(void))
-  t.expect({ cost_of { status = "wrong", wall_s = { verify = 3 } } }, { 3, 3 })
-  t.is_true((cost_of { nodes = {} }) >= 0.05)
+end
+
+function spec.who_ends_judges_does_not_starve_others_and_uses_its_quota_up()
+  local taken = turns.new { slots = 1, capacity = 9, metrics = metrics.new(), target = "cpu" }
+  local function dies()
+    sched.sleep(0.02)
+    return nil, "it died", "gone"
+  end
+  local function process(request) return { request = request, close = function() end } end
+  local served, stop, tasks = { killer = 0, honest = 0 }, false, {}
+  local function asks(name, judge, device_s)
+    local who = { name = name, quotas = { device_s = device_s, build_s = 9, disk_mb = 9, waiting = 9 } }
+    tasks[#tasks + 1] = sched.spawn(function()
+      while not stop do
+        local given = taken:run(who, nil, function(billed)
+          return billed(judge:verdict({ id = "t", source = "" }, { ["kernels/k.cpp"] = "x" }, { measure = false }))
+        end)
+        served[name] = served[name] + (given and 1 or 0)
+        sched.sleep(0.001)
+        stop = stop or served.honest >= 20
+      end
+    end)
+  end
+  local killing = judge_client.over(process(dies), {}, function() return process(dies) end)
+  local honest = judge_client.over(process(function()
+    sched.sleep(0.02)
+    local verdict = verdicts.blank("wrong", "verify", "mismatch")
+    verdict.wall_s = { verify = 0.02 }
+    return verdict
+  end), {})
+  asks("killer", killing, 0.2)
+  asks("killer", killing, 0.2)
+  asks("honest", honest, 9)
+  t.eventually(function() return stop end, 10)
+  for _, task in ipairs(tasks) do task:wait() end
+  t.is_true(served.killer >= 1 and served.killer <= 3, "the killer had " .. served.killer .. " verdicts")
 end
 
 function spec.counts_have_the_form_that_prometheus_reads()

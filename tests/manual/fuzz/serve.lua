@@ -89,7 +89,8 @@ local function read_episode(random)
   assert(asked and asked.task.source and asked.format.open and asked.limits.turns >= 1
     or type(message) == "string" and (code == "bad_input" or code == "no_task" or code == "no_right"),
     "an episode without a task, or a refusal without a code")
-  local step, why = episode_request.step(text, random:number() < 0.5)
+  local step, why = episode_request.step(text, random:number() < 0.5,
+    { tokens = 64, answer_tokens = 32 })
   assert(step or type(why) == "string", "a refusal without a word")
   for index, token in ipairs(step and step.tokens or {}) do
     assert(token >= 0 and token % 1 == 0 and step.logprobs[index] <= 0.01, "a token that is none")
