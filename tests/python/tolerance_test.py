@@ -54,7 +54,7 @@ class Elements(unittest.TestCase):
         self.refused(c, lambda x: [torch.softmax(torch.where(x > 2, x, float("-inf")), -1)], 100000)
         self.refused(c, lambda x: [torch.zeros_like(x)], 130000)
         one_hot = c.wrong(lambda x: [torch.softmax(torch.where(x > 6, x, float("-inf")), -1).nan_to_num(0)], "planted")
-        self.assertGreater(one_hot[0], 60000)  # two of eight rows may have no outlier above zero
+        self.assertGreater(one_hot[0], 30000)  # some of the eight rows may have no outlier above zero
         self.assertEqual(c.wrong(lambda x: [torch.softmax(x.double(), -1)], "planted"), [0])
 
     def test_outputs_of_a_dict_keep_their_own_bounds(self):
