@@ -246,6 +246,7 @@ def main():
         servers = FakeServers(None)
         worker = AgentLoopWorker(config, servers)
         servers.tokenizer = worker.tokenizer
+        print("verl: passes of the kernels of rewards 2 and 1:", *answers.fit(service))
         check_rewards(service, worker, servers)
         check_void(worker, servers)
         check_kills(service, worker, servers)
