@@ -19,7 +19,7 @@ namespace {
 const char* const kLevels[] = {"debug", "info", "warn", "error"};
 constexpr size_t kFieldBytes = 240;  // of one field on the terminal; the file has all of it
 
-// Behind each line end two blanks: a stranger's text could hold what looks like a line of this log.
+// Two blanks follow each line end, since a stranger's text could hold what looks like a line of this log.
 std::string indented(const std::string& text) {
   std::string out;
   out.reserve(text.size());
