@@ -15,10 +15,6 @@ local trainer = require "khost.trainer"
 
 local stage = { name = "rft", summary = "rejection fine-tuning on good trajectories" }
 
-local function is_rubric(value)
-  return type(value) == "table" and type(value.keep) == "function", "it returns no table with a function `keep`"
-end
-
 local function reason_table(by_reason)
   local rows = {}
   for reason, levels in pairs(by_reason) do
@@ -86,7 +82,8 @@ end
 function stage.fit(run, actor, episodes, name)
   local c = run.config.rft
   -- Read when the stage begins, so that it may be edited until then; the store keeps its text.
-  local rubric = assert(live.open("rubric", "rubrics." .. (c.rubric or "trajectory"), run.store, is_rubric))
+  local rubric = assert(live.open("rubric", "rubrics." .. (c.rubric or "trajectory"), run.store,
+    live.has_function "keep"))
   local kept, dropped, by_reason = rejection.sort(episodes, rubric:value().keep)
   local result = { kept = #kept, dropped = #dropped, reasons = by_reason, tables = { reason_table(by_reason) } }
   if #kept > 0 then

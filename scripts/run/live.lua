@@ -10,6 +10,16 @@ local live = {}
 local Live = {}
 Live.__index = Live
 
+--- A check of versions: a table with a function of this name.
+---@param name string
+---@return fun(value: any): boolean, string
+function live.has_function(name)
+  return function(value)
+    return type(value) == "table" and type(value[name]) == "function",
+      ("it returns no table with a function `%s`"):format(name)
+  end
+end
+
 ---@param word string            what it is, in events and in the log: "reward", "loop"
 ---@param script string          a module, "rewards.milestone"
 ---@param store table            khost.Store, or what has its `put` and `append`

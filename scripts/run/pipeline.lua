@@ -74,13 +74,6 @@ local function open_store(options, recipe, c)
   return record
 end
 
---- Whether a script's value is an agent loop; why not where it is none.
----@param value any
----@return boolean, string
-function pipeline.is_loop(value)
-  return type(value) == "table" and type(value.run) == "function", "it returns no table with a function `run`"
-end
-
 --- Opens the run that the options name, or a new one.
 ---@async
 ---@param options table   what args.parse made of pipeline.OPTIONS
@@ -100,7 +93,7 @@ function pipeline.open(options, recipe, judging)
     args.misuse(("reward.scheme %s: %s"):format(self.config.reward.scheme, message))
   end
   self.reward = scheme
-  self.loop = assert(live.open("loop", "agent.loop", record, pipeline.is_loop))
+  self.loop = assert(live.open("loop", "agent.loop", record, live.has_function "run"))
   local process, unavailable = judging, nil
   if not process then
     process, unavailable = client.open(self.config)

@@ -88,7 +88,7 @@ function machines.listen(options, judge)
   end
   local address, port = place_of(options.front)
   local listener, message = serve.listen { address = address, port = port, connections = 1024,
-    peer_connections = 256 }  -- judges behind one address share them, and who has no token may connect too
+    peer_connections = 256 }  -- judges behind one address share these; a peer without a token may connect too
   if not listener then args.misuse("--front " .. message) end
   local host = address:find(":", 1, true) and ("[%s]"):format(address) or address
   log.print(("judges register at http://%s:%d"):format(host, listener:port()))

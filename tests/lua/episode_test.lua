@@ -8,7 +8,6 @@ local fs = require "khost.fs"
 local formats = require "chat.formats"
 local live = require "run.live"
 local named = require "policies.named"
-local pipeline = require "run.pipeline"
 local reward = require "run.reward"
 local sched = require "khost.sched"
 local script = require "policies.script"
@@ -107,7 +106,7 @@ function spec.the_agent_loop_may_change_between_steps_and_may_break()
   local path = ("/tmp/khost-episode-loop-%s.lua"):format(fs.sha256(tostring(sched.wall_clock())):sub(1, 12))
   write_loop(path, labelled "first")
   with_run(function(run)
-    local script_of_loop = assert(live.open("loop", path, run, pipeline.is_loop))
+    local script_of_loop = assert(live.open("loop", path, run, live.has_function "run"))
     local setting = setting_of(run, says { BLOCK:format("k.cpp", "int a;") }, judge_of(), { loop = script_of_loop })
     local function labels(step)
       script_of_loop:at_step("spec", step)

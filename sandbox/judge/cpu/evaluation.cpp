@@ -35,7 +35,7 @@ bool CpuEvaluation::open_task() {
   }
   zygote_ = *zygote;
   const std::string source = request_["task"]["source"].get<std::string>();
-  Result<std::shared_ptr<Session>> session = service_.session(source, audience_of(request_, purpose_));
+  Result<std::shared_ptr<Session>> session = service_.session(source, audience());
   if (!session) {
     verdict_.fail(Stage::task, blame_task(session.failure()));
     return false;

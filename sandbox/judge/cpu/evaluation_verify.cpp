@@ -9,7 +9,7 @@ namespace khost::judge {
 bool CpuEvaluation::take_batch() {
   const bool secret = purpose_ == Purpose::verdict;
   Result<std::shared_ptr<const Batch>> batch =
-      secret ? session_->batch_for(*zygote_, artefact(), audience_of(request_, purpose_)) : session_->visible(*zygote_);
+      secret ? session_->batch_for(*zygote_, artefact(), audience()) : session_->visible(*zygote_);
   if (!batch) {
     return void_for(Stage::verify, batch.failure());
   }

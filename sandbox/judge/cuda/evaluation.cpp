@@ -152,15 +152,14 @@ bool GpuEvaluation::open_device() {
 // again while no other evaluation uses the device, unless the failure is the task's own.
 bool GpuEvaluation::open_task() {
   begin_build();
-  Result<std::shared_ptr<Task>> task =
-      gpu_.task(request_["task"]["source"].get<std::string>(), audience_of(request_, purpose_));
+  Result<std::shared_ptr<Task>> task = gpu_.task(request_["task"]["source"].get<std::string>(), audience());
   const bool its_own =
       !task && blames_task(task.failure()) && task.failure().code != "timeout" && task.failure().code != "limit";
   return task || its_own ? take_task(std::move(task)) : true;
 }
 
 bool GpuEvaluation::open_task_alone() {
-  return take_task(gpu_.task_alone(request_["task"]["source"].get<std::string>(), audience_of(request_, purpose_)));
+  return take_task(gpu_.task_alone(request_["task"]["source"].get<std::string>(), audience()));
 }
 
 bool GpuEvaluation::take_task(Result<std::shared_ptr<Task>> task) {

@@ -26,8 +26,7 @@ bool GpuEvaluation::fits_often() const {
 // sets that could not be made here, perhaps because a candidate that is being verified holds the memory.
 bool GpuEvaluation::take_sets() {
   Session& session = *task_->session;
-  batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact(), audience_of(request_, purpose_))
-                                        : session.visible_at_hand();
+  batch_ = purpose_ == Purpose::verdict ? session.batch_at_hand(artefact(), audience()) : session.visible_at_hand();
   if (!batch_ && session.batch_bytes() <= device_->bytes() / kShareOfSets) {
     Result<std::shared_ptr<const Batch>> made =
         gpu_.untimed([this](Device& device) { return make_sets(device, false); });
@@ -42,9 +41,8 @@ Result<std::shared_ptr<const Batch>> GpuEvaluation::make_sets(Device& device, bo
     return python.failure();
   }
   return gpu_.with_room(device, task_, alone, [&](Oracle) {
-    return purpose_ == Purpose::verdict
-               ? task_->session->batch_for(**python, artefact(), audience_of(request_, purpose_))
-               : task_->session->visible(**python);
+    return purpose_ == Purpose::verdict ? task_->session->batch_for(**python, artefact(), audience())
+                                        : task_->session->visible(**python);
   });
 }
 

@@ -103,6 +103,10 @@ bool Evaluation::times_wanted() {
   return wants_times(request_, purpose_, *session_->calibration(), verdict_);
 }
 
+Audience Evaluation::audience() const {
+  return audience_of(request_, purpose_);
+}
+
 std::vector<std::string> Evaluation::opponents() const {
   return *opponents_of(request_);  // the service has refused other words
 }

@@ -78,6 +78,7 @@ class Evaluation {
   bool wrong(Stage stage, std::size_t set, Reason reason, std::vector<Mismatch> mismatches);
   bool void_for(Stage stage, const Failure& failure);
   bool times_wanted();
+  Audience audience() const;                   // whom the secret sets are for that it needs
   std::vector<std::string> opponents() const;  // the baselines that the candidate is compared with
   Decision read_cached(Decision::Rules rules, const std::vector<double>& samples, bool steady);
   bool brackets(Decision& decision);

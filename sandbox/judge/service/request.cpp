@@ -30,17 +30,17 @@ bool wants_times(const Json& request, Purpose purpose) {
   return purpose == Purpose::profile || (purpose == Purpose::verdict && request.value("measure", true));
 }
 
-Audience audience_of(const Json& request, Purpose purpose) {
-  const bool timed = purpose == Purpose::verdict && wants_times(request, purpose);
-  return timed ? Audience::verdict : Audience::verification;
-}
-
 bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict) {
   const bool replayable = purpose == Purpose::verdict && task.constant;
   if (replayable && wants_times(request, purpose)) {
     verdict.unresolved(SpeedReason::constant_task);
   }
   return !replayable && wants_times(request, purpose);
+}
+
+Audience audience_of(const Json& request, Purpose purpose) {
+  const bool timed = purpose == Purpose::verdict && wants_times(request, purpose);
+  return timed ? Audience::verdict : Audience::verification;
 }
 
 Result<std::string> target_of(const Json& request) {

@@ -22,12 +22,12 @@ std::map<std::string, std::string> candidate_files(const Json& files);
 
 // Whether the request asks for times: a profile does, a verdict unless `measure` is false.
 bool wants_times(const Json& request, Purpose purpose);
-
-// Which secret sets a task has at least when it is opened for a request. Of those an agent's question uses none.
-Audience audience_of(const Json& request, Purpose purpose);
 // The same of a task that is open: no verdict has times of one whose inputs and state hold nothing random, since an
 // answer can be replayed there. The verdict then says so.
 bool wants_times(const Json& request, Purpose purpose, const Calibration& task, Verdict& verdict);
+
+// Which secret sets a task has at least when it is opened for a request. Of those an agent's question uses none.
+Audience audience_of(const Json& request, Purpose purpose);
 
 // On which target, of the request's `target`: "cpu" (the default) or "cuda". Failure: bad_input for another word.
 Result<std::string> target_of(const Json& request);

@@ -31,6 +31,7 @@
 namespace khost::judge {
 
 inline constexpr int kOctaves = 256;
+inline constexpr double kLargestNumber = 1.7976931348623157e308;
 
 // Of floating-point numbers; integers and booleans are compared by their bytes.
 enum class Format : int { f32, f64, f16, bf16 };
@@ -136,8 +137,9 @@ KHOST_HOST_DEVICE inline double allowed(const Tolerance& tolerance, double expec
 
 // Whether one of both is an infinity, and the other of a size that the reference does not decide.
 KHOST_HOST_DEVICE inline bool beside_infinity(const Tolerance& tolerance, double got, double expected) {
-  const double mine = fabs(got), theirs = fabs(expected), most = 1.7976931348623157e308;
-  return tolerance.pole <= most && mine >= tolerance.pole && theirs >= tolerance.pole && (mine > most || theirs > most);
+  const double mine = fabs(got), theirs = fabs(expected);
+  return tolerance.pole <= kLargestNumber && mine >= tolerance.pole && theirs >= tolerance.pole &&
+         (mine > kLargestNumber || theirs > kLargestNumber);
 }
 
 // What becomes of a difference that is not right. That of NaN is none, and is never excused.
@@ -152,7 +154,7 @@ KHOST_HOST_DEVICE inline Standing standing(const Tolerance& tolerance, double go
   }
   // Every comparison with NaN fails, and the difference of an infinity is no finite number.
   const double difference = fabs(got - expected);
-  if (!(difference <= 1.7976931348623157e308 && difference <= allowed(tolerance, expected, format, flat))) {
+  if (!(difference <= kLargestNumber && difference <= allowed(tolerance, expected, format, flat))) {
     return beside_infinity(tolerance, got, expected) ? Standing::right : excused(tolerance, difference);
   }
   const bool typical =

@@ -13,6 +13,7 @@ from khost.values import bank_operators
 from khost.values.bank_inputs import SAMPLE, first_only, float_inputs, sampled, unread, with_input
 from khost.task.manifest import with_tensors
 from khost.values.oracle import run
+from khost.values.tolerance import ONE_BIN
 
 FITTED = 1 << 18    # elements by which a line is fitted
 LEAST = 16          # an axis shorter than this is not sub-sampled
@@ -42,6 +43,10 @@ class Sample:
 
     def __init__(self, model, values, expected, plain=None, kinds=()):
         self.model, self.values, self.expected, self.plain, self.kinds = model, values, expected, plain, kinds
+
+    def is_small(self):
+        """Whether an output has so few elements that its sets are taken together."""
+        return any(x.numel() < ONE_BIN for x in self.expected)
 
 
 class Answer:

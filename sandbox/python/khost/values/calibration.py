@@ -23,7 +23,7 @@ from khost.values.sums import Sums
 from khost.values.ties import OtherTies
 from khost.task.task_file import fresh
 from khost.task.task_inspection import check_outputs, check_value
-from khost.values.tolerance import FAR, ONE_BIN, FloatMeasure, measure_of
+from khost.values.tolerance import FAR, FloatMeasure, measure_of
 
 LARGE = 1 << 16         # elements of every output from which one planted set says enough
 MOST_ELEMENTS = 1 << 20  # of all outputs, up to which a third sample is drawn
@@ -75,7 +75,7 @@ class Calibration:
     def draw(self):
         first, second = self.sample(), self.sample()
         drawn = [first, second]
-        if min(x.numel() for x in first.expected) < ONE_BIN or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
+        if first.is_small() or sum(x.numel() for x in first.expected) <= MOST_ELEMENTS:
             drawn.append(self.sample())
         for other in drawn[1:]:
             check_outputs(first.expected, other.expected)
@@ -110,11 +110,11 @@ class Calibration:
             self.kinds = before
             return error
 
-    def add_signs(self):
-        """Adds planted samples of small outputs with the signs that were not measured, on which more answers may fail: a product
-        shows its largest element only where both factors have one sign. Returns whether there are any."""
+    def add_signs(self, passing):
+        """Where answers pass, adds planted samples of small outputs with the signs that were not measured: a product shows its
+        largest element only where both factors have one sign. Returns whether there are any."""
         planted = self.samples.get("planted", ())
-        if len(planted) != MEASURED or all(x.numel() >= ONE_BIN for x in planted[0].expected):
+        if not passing or len(planted) != MEASURED or not planted[0].is_small():
             return False
         try:
             planted += [self.sample(True, number) for number in range(MEASURED, SIGNS)]
@@ -122,11 +122,12 @@ class Calibration:
             return False
         return True
 
-    def wants_bold(self, passing):
-        """Whether outliers in tensors of one sign are worth leaving what may be their domain."""
+    def plant_boldly(self, passing):
+        """Where it is worth leaving what may be the domain of tensors of one sign, plants outliers in them. Returns whether there
+        are new samples."""
         planted = self.samples.get("planted")
         bare = "outliers" not in planted[0].kinds if planted else self.planting.startswith(NOWHERE)
-        return bare and bool(passing or self.reduces())
+        return bare and bool(passing or self.reduces()) and self.plant(BOLD)
 
     def measures(self, kind):
         """The errors of each output over the samples of a kind. A float64 output whose own error is that of float32 is
@@ -149,8 +150,7 @@ class Calibration:
             measure.add_inside(sample.expected[place], exact[place], outputs[place])
 
     def measured(self, kind):
-        small = any(x.numel() < ONE_BIN for x in self.samples[kind][0].expected)
-        samples = self.samples[kind][:1 if self.slow else 3 if small else 2]
+        samples = self.samples[kind][:1 if self.slow else 3 if self.samples[kind][0].is_small() else 2]
         terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
         measures = [measure_of(x, terms / max(1, x.numel()), place in self.narrow)
                     for place, x in enumerate(samples[0].expected)]
@@ -185,8 +185,8 @@ class Calibration:
                 measure.add_sequential(expected[place], sequential[place], exact and exact[place], kind == "planted")
 
     def measure_tails(self, measures):
-        """What textbooks' forms of functions lose far out. A planted set has so few outliers that most octaves of a tail hold
-        none of them and many elements from near zero; here one element in a hundred is an outlier."""
+        """What textbooks' forms of functions lose far out. A planted set has so few outliers that most octaves of a tail hold none
+        of them and many elements from near zero; here one element in a hundred is an outlier."""
         model, values = self.samples["drawn"][0].model, fresh(self.samples["drawn"][0].values)
         if plant(values, fresh_seed(), self.kinds, Reach.of(model, values), TAILS).why:
             return
@@ -285,8 +285,8 @@ class Calibration:
         rules = [Rule(measure, x.numel(), steps, drawn.rules[place] if drawn else None)
                  for place, (measure, x) in enumerate(zip(measures, samples[0].expected))]
         verdicts = bank.Verdicts(rules)
-        small = any(x.numel() < ONE_BIN for x in samples[0].expected)  # chance may let an answer pass on one of them
-        for number, sample in enumerate(samples if small else samples[:1]):
+        # Of small outputs chance may let an answer pass on one sample.
+        for number, sample in enumerate(samples if samples[0].is_small() else samples[:1]):
             others = [other for other in samples if other is not sample] or self.samples["drawn"]
             verdicts.try_on(sample, others, self.exact[kind] if number == 0 else None, constant)
 
@@ -356,12 +356,10 @@ class Calibration:
         if "planted" in self.samples:
             ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
         refused_by, passing, idle = self.outcome(equal)
-        if passing and self.add_signs():
-            ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
-            refused_by, passing, idle = self.outcome(equal)
-        if self.wants_bold(passing) and self.plant(BOLD):
-            ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
-            refused_by, passing, idle = self.outcome(equal)
+        for add in (self.add_signs, self.plant_boldly):
+            if add(passing):
+                ambiguous = ambiguous or self.ambiguous(self.judge("planted", equal))
+                refused_by, passing, idle = self.outcome(equal)
         uninformative = f"an answer that leaves the work out passes: {', '.join(passing[:4])}" if passing else ""
         return {"kinds": {"drawn": self.entries("drawn"), "planted": self.entries("planted")},
                 "planting": self.planting, "planted_kinds": list(self.kinds), "constant": constant, "equal_sets": seeded,
@@ -386,10 +384,9 @@ def passing(samples):
             break
         first = samples[0]
         try:
-            small = any(x.numel() < ONE_BIN for x in first.expected)
             calibration.samples["planted"] = [
                 planted_from(bank.Sample(first.model, fresh(first.values), first.expected), kinds, number)
-                for number in range(SIGNS if small else 1)]
+                for number in range(SIGNS if first.is_small() else 1)]
         except Unplantable:
             continue
         calibration.judge("planted", equal)

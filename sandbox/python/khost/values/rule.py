@@ -75,6 +75,7 @@ class Rule:
         self.steps = steps[self.precision]
         self.k = self.steps[0]
         self.q, self.typical, self.by_element = None, None, False
+        self.steep_end = None if self.exact else measure.steep_end()
         if self.exact:
             self.shares, self.caps = [workable(measure.share(), elements, measure.rare_share(), measure.groups)], [cap_of(measure.jumps())]
             if measure.counted.granted():  # some of them may be off by a few steps
@@ -138,8 +139,13 @@ class Rule:
         return max(own, self.elsewhere.always() if self.elsewhere else (0, False))
 
     def pole(self, k):
-        """The size from which numbers and infinities may stand for each other; None where none may."""
-        return None if self.exact else self.measure.pole(k)
+        """The size from which a number may stand for an infinity, and an infinity for it: that at which the relative error would
+        be one. None where none may."""
+        if self.steep_end is None:
+            return None
+        size, q, steps = self.steep_end
+        pole = max(size, size * size / (k * q + steps))
+        return pole if pole < torch.finfo(self.measure.dtype).max else None
 
     def place(self):
         return self.steps.index(self.k)

@@ -343,10 +343,9 @@ class FloatMeasure:
         """The bounds with the steps of the dtype, by octave."""
         return self.bounds(table, k) + self.ulps * self.octaves.ulp(self.dtype)
 
-    def pole(self, k):
-        """The size from which a number may stand for an infinity, and an infinity for it: where the relative error grows as the
-        value, as near the poles of a quotient, that at which it is one. None where there is none, or where infinities are
-        decided."""
+    def steep_end(self):
+        """Of the largest full octave its size, its Q and what steps of the dtype grant there, where the relative error grows as
+        the value, as near the poles of a quotient. None where it does not, or where infinities are decided."""
         if self.elements < ONE_BIN or self.by_element() or self.infinite or self.copies:
             return None
         q, sizes = taken_together(*self.quantiles())
@@ -354,9 +353,7 @@ class FloatMeasure:
         if not full.numel() or not self.growth(q, full):
             return None
         top = int(full[-1])
-        size = float(self.octaves.scaled(0)[top])
-        pole = max(size, size * size / float(self.limits(q, k)[top]))
-        return pole if pole < torch.finfo(self.dtype).max else None
+        return tuple(float(table[top]) for table in (self.octaves.scaled(0), q, self.ulps * self.octaves.ulp(self.dtype)))
 
     def share(self, table, k):
         """Share of elements that may lie beyond the bound: 0 unless moved inputs take elements beyond it by themselves,
