@@ -46,8 +46,8 @@ local function work(options)
 end
 
 local function train(size, options)
-  local shared = ("--worker --device %s --dtype %s --tokens %d --length %d --steps %d --threads %d"):format(options.device,
-    options.dtype, options.tokens, options.length, options.steps, options.threads)
+  local shared = ("--worker --shape %s --device %s --dtype %s --tokens %d --length %d --steps %d --threads %d"):format(
+    options.shape, options.device, options.dtype, options.tokens, options.length, options.steps, options.threads)
   local ranks = {}
   for rank = 0, size - 1 do
     ranks[rank + 1] = { "sh", "-c",

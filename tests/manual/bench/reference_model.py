@@ -13,8 +13,8 @@ def hugging_face(shape, **more):
         num_attention_heads=shape["heads"], num_key_value_heads=shape["kv_heads"], intermediate_size=shape["mlp_width"],
         max_position_embeddings=shape["positions"], rope_theta=shape["rope_theta"], tie_word_embeddings=True,
         attn_implementation="sdpa", **more)
-    if shape.get("qkv_bias"):
-        model = Qwen2ForCausalLM(Qwen2Config(**given))
-    else:
-        model = LlamaForCausalLM(LlamaConfig(head_dim=shape["head_width"], **given))
-    return model.to("cuda", torch.bfloat16)
+    made_of = Qwen2Config, Qwen2ForCausalLM
+    if not shape.get("qkv_bias"):
+        made_of, given["head_dim"] = (LlamaConfig, LlamaForCausalLM), shape["head_width"]
+    config, model = made_of
+    return model(config(**given)).to("cuda", torch.bfloat16)
