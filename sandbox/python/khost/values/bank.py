@@ -11,7 +11,7 @@ import torch
 
 from khost.values import bank_operators
 from khost.values.bank_inputs import SAMPLE, first_only, float_inputs, sampled, unread, with_input
-from khost.task.manifest import with_tensors
+from khost.task.manifest import real, with_tensors
 from khost.values.oracle import run
 from khost.values.tolerance import ONE_BIN
 
@@ -256,7 +256,7 @@ def without_the_last(sample):
     """The model without the last element of each input, where planted sets have an outlier: what a kernel returns that
     leaves out the rest of a division by its width."""
     def cut(tensor):
-        if not tensor.is_floating_point() or tensor.numel() < LEAST or 0 in tensor.stride():
+        if not real(tensor) or tensor.numel() < LEAST or 0 in tensor.stride():
             return tensor
         changed = tensor.clone()
         changed[(-1,) * tensor.dim()] = 0
