@@ -293,8 +293,8 @@ class Calibration:
 
         @functools.cache
         def honest():
-            outputs, _ = self.sequential(samples[0])
-            return None if outputs is None else (samples[0], outputs)
+            runs = [(sample, self.sequential(sample)[0]) for sample in (samples if samples[0].is_small() else samples[:1])]
+            return [(sample, outputs) for sample, outputs in runs if outputs is not None]
 
         for place in range(len(rules)):
             refused = [name for name in drawn.refused[place] if drawn.refuses(place, name)] if drawn else []
