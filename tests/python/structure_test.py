@@ -58,6 +58,28 @@ class Kept(unittest.TestCase):
         normals = torch.nn.functional.normalize(torch.randn(3, 4096), dim=0)
         self.assertEqual(structure(normals), "lines of length one")
 
+    def test_places_that_repeat_or_are_in_order(self):
+        angle = torch.randn(128, 32)
+        turn, point = torch.eye(4).repeat(64, 1, 1), torch.cat([torch.randn(64, 3), torch.ones(64, 1)], -1)
+        turn[:, :3] = torch.randn(64, 3, 4)
+        centre, size = torch.randn(256, 2), torch.rand(256, 2) + 0.1
+        for tensor, why in ((torch.cat([angle, angle], -1).cos(), "places that repeat"), (turn, "places that repeat"),
+                            (angle.sin().repeat_interleave(2, -1), "places that repeat"), (point, "places that repeat"),
+                            (torch.cat([centre - size, centre + size], -1), "places in order"),
+                            (torch.randn(256, 4), ""), (torch.randn(2, 64), ""), (torch.randn(64, 2, 64), "")):
+            self.assertEqual(structure(tensor), why, tuple(tensor.shape))
+
+    def test_half_of_a_table_of_a_rotation_may_be_read(self):
+        c = Calibrated("q * f.cos() + torch.cat([-q[..., 16:], q[..., :16]], -1) * f.sin()", "torch.randn(4, 128, 32), torch.cat([f, f], -1)",
+                       "q, f", before="f = torch.randn(128, 16)")
+
+        def answer(q, f):
+            cosine, sine = f[:, :16].cos(), f[:, :16].sin()
+            a, b = q[..., :16], q[..., 16:]
+            return [torch.cat([a * cosine - b * sine, b * cosine + a * sine], -1)]
+
+        self.honest(c, answer)
+
     def test_signs_that_are_alike_are_borne_too(self):
         c = Calibrated("(x + y).mul(1000).to(torch.int16)", "torch.randn(256, 256), torch.randn(256, 256)", "x, y")
         self.assertNotIn("outliers", c.answer["planted_kinds"])

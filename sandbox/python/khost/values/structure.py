@@ -9,12 +9,14 @@ SMALLEST = 64          # elements of a tensor that bears outliers
 FEW = 16               # a tensor with no more different values is a mask, a level or a label
 IN_UNIT, NONE_BELOW, NONE_ABOVE = ONE_SIGN = ("all in [0, 1]", "none below zero", "none above zero")
 REPEATED_VALUES = "a few values over and over"
+PLACES_IN_ORDER = "places in order"
 COLUMNS = 64           # of an axis of no more places all pairs are compared: a box has its corners in order
 REPEATED = 16          # times that a value comes on average in a tensor of few values (k / 255)
 FEWEST = 64            # elements that tell it
 LOOKED_AT = 1 << 16    # elements that tell whether there are few values, ...
 MOST_READ = 1 << 22    # ... and whether lines are in an order
 ALIKE = 1e-5           # part by which sums of lines differ that are meant to be one
+SEVERAL = 8            # lines that are alike in a place by no chance
 MANY = 1 << 12         # lines that are looked at for that, at most
 
 
@@ -44,6 +46,10 @@ def structure(tensor, bold=False):
         return "sorted"
     if symmetric(tensor) or symmetric(tensor, -1):
         return "symmetric"
+    if tensor.dim() > 1 and (repeats(tensor) or constant_places(tensor)):
+        return "places that repeat"
+    if any(pairs_in_order(some_lines(tensor, axis, MANY)) for axis in range(tensor.dim()) if tensor.shape[axis] <= COLUMNS):
+        return PLACES_IN_ORDER
     if any(of_unit_length(some_lines(tensor, axis, LOOKED_AT)) for axis in range(tensor.dim()) if tensor.dim() > 1):
         return "lines of length one"
     if few_values(tensor):
@@ -119,6 +125,40 @@ def some_lines(tensor, axis, most):
     return tensor.movedim(axis, -1)[some(tensor, axis, torch.arange(count))].reshape(count, size).float()
 
 
+def pairs_in_order(lines):
+    """Whether of two places of a short line one is nowhere larger than the other: corners of a box."""
+    count, size = lines.shape
+    if not 2 <= size <= COLUMNS < count:
+        return False
+    return bool((lines[:, :, None] <= lines[:, None, :]).all(0).fill_diagonal_(False).any())
+
+
+def repeats(tensor):
+    """Whether along an axis the second half is the first again, or each element stands twice: tables of cosines for the
+    halves, or the pairs, of a rotation."""
+    for axis in range(tensor.dim()):
+        half, rest = divmod(tensor.shape[axis], 2)
+        if rest or half < 2:
+            continue
+        lines = tensor.movedim(axis, -1)
+        line = lines[(0,) * (tensor.dim() - 1)]
+        if torch.equal(line[:half], line[half:]) and torch.equal(lines[..., :half], lines[..., half:]) or \
+                torch.equal(line[::2], line[1::2]) and torch.equal(lines[..., ::2], lines[..., 1::2]):
+            return True
+    return False
+
+
+def constant_places(tensor):
+    """Whether some places, not all, hold one number other than 0 all along the first axis: the last of homogeneous
+    coordinates, and of the matrices for them."""
+    if tensor.shape[0] < SEVERAL:
+        return False
+    same = (tensor[0] == tensor[1]) & (tensor[0] != 0)
+    if not bool(same.any()) or bool(same.all()):
+        return False
+    return bool((tensor[:, same] == tensor[0][same]).all(0).any())
+
+
 def order(tensor):
     """Which order among its elements a tensor has that an exchange would break, in a few words; "" for none."""
     for axis in range(tensor.dim()):
@@ -133,10 +173,8 @@ def order(tensor):
         steps = lines.diff(dim=-1)
         if size > 2 and (rising(steps) or rising(-steps)):
             return "sorted"
-        if size <= COLUMNS < count:
-            below = (lines[:, :, None] <= lines[:, None, :]).all(0).fill_diagonal_(False)
-            if bool(below.any()):
-                return "places in order"
+        if pairs_in_order(lines):
+            return PLACES_IN_ORDER
     return "symmetric" if symmetric(tensor) else ""
 
 
