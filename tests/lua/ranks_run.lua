@@ -1,6 +1,6 @@
 -- What tests/lua/ranks_test.lua starts as a process: a tiny pipeline up to the stage that its first argument names, with
--- a judge that looks at hashes, on as many ranks as its options say. With "kill" behind it the second rank is killed at
--- the first step of single-turn PPO.
+-- a judge that looks at hashes, on as many ranks as its options say. At the first step of single-turn PPO it kills what
+-- the second argument says: "nobody", the second "rank", or "itself" and says in a file which process that rank was.
 
 local args = require "lib.args"
 local compose = require "synthesis.compose"
@@ -16,7 +16,10 @@ local ABOUT = { name = "tests/lua/ranks_run.lua", summary = "a tiny pipeline on 
 -- The process of a rank is a child of this one, as the shell is that looks for it.
 local KILL = [=[for folder in /proc/[0-9]*; do
   if grep -q "^PPid:[[:space:]]*$PPID$" $folder/status && grep -q training/rank.lua $folder/cmdline; then
-    kill -9 ${folder#/proc/}
+    case $0 in
+      rank) kill -9 ${folder#/proc/} ;;
+      itself) echo ${folder#/proc/} >"$1"; kill -9 $PPID ;;
+    esac
   fi
 done 2>/dev/null]=]
 
@@ -37,11 +40,11 @@ local function know_graphs()
   end
 end
 
-local function kill_at(stage, step)
+local function kill_at(stage, step, whom)
   local keep = ppo.keep_metrics
   ppo.keep_metrics = function(run, of, at, ...)
     if of == stage and at == step then
-      assert(machine.run({ "sh", "-c", KILL }))
+      assert(machine.run({ "sh", "-c", KILL, whom, run.folder .. "/process" }))
     end
     return keep(run, of, at, ...)
   end
@@ -50,10 +53,7 @@ end
 local function run(list)
   local last = table.remove(list, 1)
   know_graphs()
-  if list[1] == "kill" then
-    table.remove(list, 1)
-    kill_at("single_turn", 1)
-  end
+  kill_at("single_turn", 1, table.remove(list, 1))
   local judging, counts = hash_judge.fake("cpu", graphs, verdict_of)
   local this = pipeline.open(args.parse(pipeline.OPTIONS, list, ABOUT), ABOUT.name, judging)
   for _, name in ipairs(STAGES) do

@@ -95,7 +95,7 @@ end
 
 function spec.two_ranks_make_the_weights_again_that_one_made()
   in_folder(function(root)
-    local code, said = drive(root, "agentic", "--ranks", "1")
+    local code, said = drive(root, "agentic", "nobody", "--ranks", "1")
     t.is_true(code == 0, said)
     local folder = run_of(root)
     local before = all_weights(folder, MADE)
@@ -103,19 +103,25 @@ function spec.two_ranks_make_the_weights_again_that_one_made()
       fs.remove_tree(folder .. "/checkpoints/" .. name:match "^[^/]+")
     end
     -- Nothing is played: updates alone are made again, from the store.
-    code, said = drive(root, "agentic", "--resume", "--ranks", "2")
+    code, said = drive(root, "agentic", "nobody", "--resume", "--ranks", "2")
     t.is_true(code == 3 and said:find("2 ranks share each update", 1, true), said)
     expect_close(before, all_weights(folder, MADE))
   end)
 end
 
-function spec.a_rank_that_is_killed_ends_the_run_by_its_name_and_resume_reaches_what_one_rank_does()
+function spec.ranks_end_with_each_other_and_resume_reaches_what_one_rank_does()
   in_folder(function(root)
-    local code, said = drive(root .. "/two", "single_turn", "kill", "--ranks", "2")
+    -- Rank 0 is killed: the other ends by itself.
+    local code, said = drive(root .. "/two", "single_turn", "itself", "--ranks", "2")
+    t.is_true(code == 128 + 9, said)
+    local process = "/proc/" .. assert(fs.read(run_of(root .. "/two") .. "/process")):match "%d+"
+    t.eventually(function() return not fs.exists(process) end, 5)
+    -- Another is killed: the run ends by its name.
+    code, said = drive(root .. "/two", "single_turn", "rank", "--resume")
     t.is_true(code == 1 and said:find("rank 1 of 2 was killed by signal 9", 1, true), said)
-    code, said = drive(root .. "/two", "single_turn", "--resume")
+    code, said = drive(root .. "/two", "single_turn", "nobody", "--resume")
     t.is_true(code == 0 and said:find("2 ranks share each update", 1, true), said)
-    code, said = drive(root .. "/one", "single_turn", "--ranks", "1")
+    code, said = drive(root .. "/one", "single_turn", "nobody", "--ranks", "1")
     t.is_true(code == 0, said)
     local one, two, count = metrics_of(run_of(root .. "/one")), metrics_of(run_of(root .. "/two")), 0
     for name, value in pairs(one) do
