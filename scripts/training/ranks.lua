@@ -141,6 +141,7 @@ function ranks.start(count, device)
     args.misuse(problem)
   end
   local self = lead({ size = count }, count)
+  self.started = true
   local port = trainer.free_port()
   for rank = 1, count - 1 do
     start_process(rank, count, port, function(message) self:lose(message) end)
@@ -222,9 +223,13 @@ function Group:guard(fn, ...)
   if ok then
     return result
   end
-  -- Other ranks see the end of one through their exchanges before its process has been looked after.
-  if first == 1 and tostring(result):find("another rank is gone", 1, true) and not self.loss then
-    sched.timeout(NAMED_S, self.fallen.take, self.fallen)
+  if first == 1 and not self.loss and tostring(result):find("another rank is gone", 1, true) then
+    -- An exchange sees the end of a process before that has been looked after; those of a launcher are its own.
+    if self.started then
+      sched.timeout(NAMED_S, self.fallen.take, self.fallen)
+    else
+      self.loss = ("%s; the launcher says which, and --resume goes on with the run"):format(tostring(result))
+    end
   end
   error(self.loss or result, 0)
 end

@@ -149,10 +149,10 @@ void check_whole(const std::string& device, int size, double tolerance) {
   const Json many = train(folder, size, "whole " + device);
   CHECK(testing::read_text(folder / "told") == "as rank 0 says");
   check_close(many["logprobs"], one["logprobs"], tolerance);
-  for (const auto& [name, value] : one.items()) {
-    if (value.is_number()) {
-      INFO(name);
-      CHECK(many[name].get<double>() == doctest::Approx(value.get<double>()).epsilon(tolerance));
+  for (auto entry = one.begin(); entry != one.end(); ++entry) {
+    if (entry->is_number()) {
+      INFO(entry.key());
+      CHECK(many[entry.key()].get<double>() == doctest::Approx(entry->get<double>()).epsilon(tolerance));
     }
   }
 }
