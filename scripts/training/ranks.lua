@@ -24,6 +24,11 @@ Group.__index = Group
 
 local group  -- what this process leads
 
+-- Ends the program without a traceback, which says nothing about a process that is gone.
+local function leave(code, text)
+  error(setmetatable({ exit = code, message = text }, { __tostring = function() return text end }), 0)
+end
+
 local function number_of(name)
   return tonumber(fs.env(name) or "")
 end
@@ -100,8 +105,7 @@ function ranks.join(count)
     args.misuse(("--ranks %d, but the launcher started %d processes; leave --ranks away"):format(count, joined.size))
   elseif joined.rank > 0 then
     require("training.follow").run()
-    error(setmetatable({ exit = 0, message = ("rank %d of %d: the run is over"):format(joined.rank, joined.size) },
-      { __tostring = function(self) return self.message end }), 0)
+    leave(0, ("rank %d of %d: the run is over"):format(joined.rank, joined.size))
   end
   local self = lead(joined, number_of "LOCAL_WORLD_SIZE" or number_of "SLURM_NTASKS_PER_NODE" or joined.size)
   start_still(self)
@@ -116,7 +120,8 @@ local function how_ended(rank, size, ended, message)
   elseif ended.code > 128 then
     return ("%s was killed by signal %d"):format(who, ended.code - 128)
   end
-  return ("%s ended with code %d: %s"):format(who, ended.code, ended.output:match "([^\n]*)%s*$" or "")
+  return ("%s ended with code %d: %s"):format(who, ended.code, ended.output:match "khost: ([^\n]*)"
+    or ended.output:match "([^\n]*)%s*$")
 end
 
 local function start_process(rank, size, port, fallen)
@@ -212,26 +217,34 @@ end
 ---@return any
 function Group:guard(fn, ...)
   if self.loss then
-    error(self.loss, 0)
+    leave(1, self.loss)
   end
-  local given, count = { ... }, select("#", ...)
-  local first, ok, result = sched.race { function()
-    return pcall(fn, unpack(given, 1, count))
-  end, function()
-    return false, self.fallen:take()
-  end }
+  local given, count, raised = { ... }, select("#", ...), nil
+  local function work()
+    local ok, result = pcall(fn, unpack(given, 1, count))
+    if not ok then
+      raised = result  -- as it is: a race hands on its text
+      error(result, 0)
+    end
+    return result
+  end
+  local ok, reason, result = pcall(sched.race, { work, function() error(self.fallen:take(), 0) end })
   if ok then
     return result
   end
-  if first == 1 and not self.loss and tostring(result):find("another rank is gone", 1, true) then
+  raised = raised or reason
+  if raised ~= sched.CANCELLED and not self.loss and tostring(raised):find("another rank is gone", 1, true) then
     -- An exchange sees the end of a process before that has been looked after; those of a launcher are its own.
     if self.started then
       sched.timeout(NAMED_S, self.fallen.take, self.fallen)
     else
-      self.loss = ("%s; the launcher says which, and --resume goes on with the run"):format(tostring(result))
+      self.loss = ("%s; the launcher says which, and --resume goes on with the run"):format(tostring(raised))
     end
   end
-  error(self.loss or result, 0)
+  if self.loss then
+    leave(1, self.loss)
+  end
+  error(raised, 0)
 end
 
 --- There is nothing to do for the other ranks: when this process ends now, nothing is wrong.
