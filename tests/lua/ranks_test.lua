@@ -7,6 +7,8 @@ local sched = require "khost.sched"
 local store = require "khost.store"
 local t = require "tests.lua.harness"
 
+require "khost.trainer"  -- a build without it skips these tests
+
 local SETTINGS = { "machine.threads=2", "tasks.length=[1, 2]", "tasks.drill=2", "tasks.eager_ms=[0.0, 1000.0]",
   "tasks.similarity=1.1", "single_turn.answer_tokens=160", "collect.answer_tokens=160", "agentic.answer_tokens=160",
   "supervised.steps=2", "supervised.tasks=3", "supervised.batch=6", "supervised.look_from=2",
