@@ -66,9 +66,11 @@ function Hunt:known(base)
   return base.known
 end
 
+-- Seconds of a right candidate and the slack; nil where the speed is unresolved, since that earns nothing either.
 function Hunt:time(base, files)
   local verdict = self:evaluate(base, files, { measure = true })
-  return verdicts.passed(verdict) and verdict.times.candidate_s or nil, verdict.slack_s or 0
+  local decided = verdicts.passed(verdict) and verdict.speed ~= "unresolved" and verdict.times
+  return decided and verdict.times.candidate_s or nil, verdict.slack_s or 0
 end
 
 function Hunt:gains(base, files)

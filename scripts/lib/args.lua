@@ -37,7 +37,8 @@ function args.usage(specs, about)
     line[#line + 1] = spec.required and text or "[" .. text .. "]"
     local help = spec.help or ""
     if spec.default ~= nil and spec.kind ~= "flag" then
-      help = ("%s (default %s)"):format(help, tostring(spec.default))
+      local words = type(spec.default) == "table" and table.concat(spec.default, " ") or tostring(spec.default)
+      help = ("%s (default %s)"):format(help, words)
     end
     rows[#rows + 1] = { text, help }
     widest = math.max(widest, #text)

@@ -18,6 +18,13 @@ function spec.options_positions_and_defaults()
   t.expect(args.parse(specs(), { "--resume=r1", "--", "-b" }).task, "-b")
 end
 
+function spec.usage_shows_defaults_as_they_are_typed()
+  local text = args.usage { { name = "run", kind = "list", default = { "latest", "seed 2" }, help = "folders" },
+    { name = "--limit", kind = "number", default = 8, help = "tasks" } }
+  t.is_true(text:find("folders (default latest seed 2)", 1, true), text)
+  t.is_true(text:find("tasks (default 8)", 1, true), text)
+end
+
 function spec.misuse_says_what_is_wrong()
   t.raises("did you mean '--limit'", args.parse, specs(), { "a", "--limt", "3" })
   t.raises("a number expected, got 'x'", args.parse, specs(), { "a", "--limit", "x" })

@@ -8,6 +8,7 @@ local args = require "lib.args"
 local fixtures = require "tests.manual.bench.fixtures"
 local judge = require "judge.client"
 local log = require "khost.log"
+local progress = require "khost.progress"
 
 local OPTIONS = {
   { name = "--judges", kind = "number", default = 9, help = "judges, one after the other" },
@@ -59,13 +60,16 @@ local function run(list)
     rows[#rows + 1] = { name = ("x + 1, %s MiB"):format(size), fixture = LOOP, mib = tonumber(size), speedups = {} }
   end
   rows[#rows + 1] = { name = "broadcast_bias, 3 MiB", fixture = BIAS, speedups = {} }
+  local bar = progress.begin("fair", options.judges * #rows)
   for turn = 1, options.judges do
     local process = assert(judge.open(nil, { jobs = 1 }))
     for _, row in ipairs(rows) do
       judged(process, row, turn)
+      bar:add(1)
     end
     process:close()
   end
+  bar:finish()
   log.print(("%-22s %-24s %-24s %-24s %8s  %s"):format("milliseconds", "candidate", "eager", "compile", "speed-up", "apart"))
   for _, row in ipairs(rows) do
     local middle, off = quantile(row.speedups, 0.5), apart(row.speedups)

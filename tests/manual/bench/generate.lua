@@ -5,11 +5,11 @@
 local args = require "lib.args"
 local log = require "khost.log"
 local sched = require "khost.sched"
-local smollm2 = require "tests.manual.bench.smollm2"
+local shapes = require "tests.manual.bench.shapes"
 local trainer = require "khost.trainer"
 
-local CARD = smollm2.card
-local OPTIONS = smollm2.options {
+local CARD = shapes.card
+local OPTIONS = shapes.options {
   { name = "--batch", kind = "number", default = CARD and 256 or 8, help = "sequences at once" },
   { name = "--prompt", kind = "number", default = CARD and 256 or 64, help = "tokens of a prompt" },
   { name = "--new", kind = "number", default = CARD and 128 or 32, help = "tokens drawn for each" },
@@ -17,7 +17,6 @@ local OPTIONS = smollm2.options {
   { name = "--threads", kind = "number", default = 2, help = "threads of tensor work" },
   { name = "--bandwidth", kind = "number", help = "GB/s of the memory, for the floor; measured on a card, else 20" },
 }
-local SMOLLM2 = smollm2.shape(2048)
 
 -- Seconds, tokens and engine steps of `new` tokens for each prompt.
 local function draw(policy, prompts, new)
@@ -42,14 +41,15 @@ local function prompts_of(options, salt)
 end
 
 -- The same work in other programs, on the same card.
-local function reference(options)
-  return smollm2.reference("generate_reference.py", SMOLLM2, { batch = options.batch, prompt = options.prompt,
+local function reference(options, shape)
+  return shapes.reference("generate_reference.py", shape, { batch = options.batch, prompt = options.prompt,
     new = options.new }, 600)
 end
 
 local function run(list)
   local options = args.parse(OPTIONS, list, { name = "tests/manual/bench/generate.lua", summary = "tokens a second" })
-  local actor = assert(trainer.open { model = options.model or SMOLLM2, seed = 1, threads = options.threads,
+  local shape = shapes.of(options, 2048)
+  local actor = assert(trainer.open { model = options.model or shape, seed = 1, threads = options.threads,
     device = options.device, slots = options.batch, positions = options.prompt + options.new + 1, dtype = options.dtype,
     lease = "" })
   local policy, parameters = actor:policy(), actor:stats().parameters
@@ -60,11 +60,11 @@ local function run(list)
     all, tokens, steps = draw(policy, prompts_of(options, 2 * salt + 1), options.new)
     if salt > 1 or options.runs == 1 then read_s[#read_s + 1], all_s[#all_s + 1] = read, all end
   end
-  local read, all = smollm2.median(read_s), smollm2.median(all_s)
+  local read, all = shapes.median(read_s), shapes.median(all_s)
   local decode_s = all - read
   local step_s = decode_s / (options.new - 1)
   local rate = (tokens - options.batch) / decode_s
-  local others = options.device == "cuda" and not options.alone and reference(options) or {}
+  local others = options.device == "cuda" and not options.alone and reference(options, shape) or {}
   log.print(("%d parameters, %s on %s, batch %d, prompt %d, new %d, temperature 1 with log-probs"):format(parameters,
     options.dtype, others.card or options.device, options.batch, options.prompt, options.new))
   log.print(("prompts        %9.0f tokens/s"):format(options.batch * options.prompt / read))
@@ -72,7 +72,7 @@ local function run(list)
     steps, all))
   local bytes = options.dtype == "bf16" and 2 or 4
   local bandwidth = options.bandwidth and options.bandwidth * 1e9 or others.bandwidth or 20e9
-  local kept = SMOLLM2.layers * 2 * SMOLLM2.kv_heads * SMOLLM2.head_width * bytes * (options.prompt + options.new / 2)
+  local kept = shape.layers * 2 * shape.kv_heads * shape.head_width * bytes * (options.prompt + options.new / 2)
   local floor_s = (parameters * bytes + (options.model and 0 or options.batch * kept)) / bandwidth
   log.print(("floor          %9.0f tokens/s, %.3f ms a step to read weights, keys and values at %.0f GB/s"):format(
     options.batch / floor_s, floor_s * 1e3, bandwidth / 1e9))

@@ -9,6 +9,8 @@ import time
 import torch
 import torch.nn.functional as F
 
+import reference_model
+
 given = json.loads(sys.argv[1])
 BATCH, PROMPT, NEW = given["batch"], given["prompt"], given["new"]
 VOCABULARY, WIDTH, LAYERS = given["vocabulary"], given["width"], given["layers"]
@@ -33,14 +35,7 @@ def copy_bandwidth():
 
 
 def hugging_face():
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        num_key_value_heads=KV_HEADS, head_dim=HEAD, intermediate_size=MLP, max_position_embeddings=2048,
-        rope_theta=given["rope_theta"], tie_word_embeddings=True, bos_token_id=None, eos_token_id=None,
-        attn_implementation="sdpa")
-    model = LlamaForCausalLM(config).to(DEVICE, TYPE).eval()
+    model = reference_model.hugging_face(given, bos_token_id=None, eos_token_id=None).eval()
     prompts = torch.randint(0, VOCABULARY, (BATCH, PROMPT), device=DEVICE)
 
     def run(new):
@@ -62,7 +57,8 @@ def graph_step():
     def make(*shape):
         return torch.randn(*shape, device=DEVICE, dtype=TYPE) * 0.02
 
-    layers = [{"qkv": make((HEADS + 2 * KV_HEADS) * HEAD, WIDTH), "out": make(WIDTH, HEADS * HEAD),
+    merged = (HEADS + 2 * KV_HEADS) * HEAD
+    layers = [{"qkv": make(merged, WIDTH), "bias": make(merged) if given.get("qkv_bias") else None, "out": make(WIDTH, HEADS * HEAD),
                "gate_up": make(2 * MLP, WIDTH), "down": make(WIDTH, MLP),
                "norm1": torch.ones(WIDTH, device=DEVICE, dtype=TYPE), "norm2": torch.ones(WIDTH, device=DEVICE, dtype=TYPE),
                "k": make(BATCH, KV_HEADS, longest, HEAD), "v": make(BATCH, KV_HEADS, longest, HEAD)}
@@ -87,7 +83,7 @@ def graph_step():
         c, s = cosine[position], sine[position]
         mask = (places <= position).view(1, 1, 1, longest)
         for layer in layers:
-            qkv = F.linear(F.rms_norm(x, (WIDTH,), layer["norm1"], 1e-5), layer["qkv"]).view(BATCH, -1, 1, HEAD)
+            qkv = F.linear(F.rms_norm(x, (WIDTH,), layer["norm1"], 1e-5), layer["qkv"], layer["bias"]).view(BATCH, -1, 1, HEAD)
             q, k, v = qkv.split([HEADS, KV_HEADS, KV_HEADS], 1)
             layer["k"].index_copy_(2, position, turn(k, c, s))
             layer["v"].index_copy_(2, position, v)

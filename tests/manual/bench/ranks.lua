@@ -7,11 +7,11 @@ local json = require "khost.json"
 local log = require "khost.log"
 local machine = require "khost.machine"
 local sched = require "khost.sched"
-local smollm2 = require "tests.manual.bench.smollm2"
+local shapes = require "tests.manual.bench.shapes"
 local trainer = require "khost.trainer"
 
-local CARD = smollm2.card
-local OPTIONS = smollm2.options {
+local CARD = shapes.card
+local OPTIONS = shapes.options {
   { name = "--ranks", kind = "number", default = 2, help = "processes of the second run" },
   { name = "--tokens", kind = "number", default = CARD and 16384 or 128, help = "tokens a step of each rank" },
   { name = "--length", kind = "number", default = CARD and 512 or 64, help = "tokens of a trajectory" },
@@ -25,15 +25,15 @@ local ABOUT = { name = "tests/manual/bench/ranks.lua", summary = "an optimizer s
 -- Rank 0 prints seconds of a supervised and of a PPO step.
 local function work(options)
   local ranks = assert(trainer.ranks())
-  local actor = assert(trainer.open { model = options.model or smollm2.shape(8192), seed = 1, threads = options.threads,
-    device = options.device, dtype = options.dtype, lease = "" })
+  local actor = assert(trainer.open { model = options.model or shapes.of(options, 8192), seed = 1,
+    threads = options.threads, device = options.device, dtype = options.dtype, lease = "" })
   local critic = actor:critic()
-  local batch = trainer.pack(smollm2.episodes(options.tokens, options.length), { tokens = options.tokens })
+  local batch = trainer.pack(shapes.episodes(options.tokens, options.length), { tokens = options.tokens })
   local step = { lr = 1e-5, max_norm = 1 }
-  local supervised = smollm2.timed(options.steps, function()
+  local supervised = shapes.timed(options.steps, function()
     assert(actor:update(batch, trainer.rft { reduce = "token-mean" }, step))
   end)
-  local ppo = smollm2.timed(options.steps, function()
+  local ppo = shapes.timed(options.steps, function()
     assert(batch:fill("old_logp", actor))
     assert(batch:fill("values", critic))
     assert(batch:advantages { lambda = 0.95 })
@@ -46,8 +46,8 @@ local function work(options)
 end
 
 local function train(size, options)
-  local shared = ("--worker --device %s --dtype %s --tokens %d --length %d --steps %d --threads %d"):format(options.device,
-    options.dtype, options.tokens, options.length, options.steps, options.threads)
+  local shared = ("--worker --shape %s --device %s --dtype %s --tokens %d --length %d --steps %d --threads %d"):format(
+    options.shape, options.device, options.dtype, options.tokens, options.length, options.steps, options.threads)
   local ranks = {}
   for rank = 0, size - 1 do
     ranks[rank + 1] = { "sh", "-c",

@@ -5,11 +5,11 @@
 local args = require "lib.args"
 local log = require "khost.log"
 local sched = require "khost.sched"
-local smollm2 = require "tests.manual.bench.smollm2"
+local shapes = require "tests.manual.bench.shapes"
 local trainer = require "khost.trainer"
 
-local CARD = smollm2.card
-local OPTIONS = smollm2.options {
+local CARD = shapes.card
+local OPTIONS = shapes.options {
   { name = "--tokens", kind = "number", default = CARD and 16384 or 1024, help = "tokens of a step" },
   { name = "--length", kind = "number", default = CARD and 512 or 256, help = "tokens of a trajectory" },
   { name = "--pack", kind = "number", default = CARD and 16384 or 1024,
@@ -21,23 +21,23 @@ local OPTIONS = smollm2.options {
     help = "peak of the machine in TFLOP/s, for the share that is reached; an H100 in bf16 has 989" },
   { name = "--compiled", kind = "flag", help = "also of Hugging Face's model compiled, which takes minutes" },
 }
-local SMOLLM2 = smollm2.shape(8192)
 
 -- Seconds a step of the same work in other programs, on the same card.
-local function reference(options)
-  return smollm2.reference("train_reference.py", SMOLLM2, { batch = options.tokens / options.length,
+local function reference(options, shape)
+  return shapes.reference("train_reference.py", shape, { batch = options.tokens / options.length,
     length = options.length, steps = options.steps, compiled = options.compiled, ppo = true }, 900)
 end
 
 local function run(list)
   local options = args.parse(OPTIONS, list,
     { name = "tests/manual/bench/train.lua", summary = "seconds of an optimizer step" })
-  local actor = assert(trainer.open { model = options.model or SMOLLM2, seed = 1, threads = options.threads,
+  local shape = shapes.of(options, 8192)
+  local actor = assert(trainer.open { model = options.model or shape, seed = 1, threads = options.threads,
     device = options.device, dtype = options.dtype, recompute = options.recompute, lease = "" })
-  local batch = trainer.pack(smollm2.episodes(options.tokens, options.length), { tokens = options.pack })
+  local batch = trainer.pack(shapes.episodes(options.tokens, options.length), { tokens = options.pack })
   local tokens = batch:metrics().tokens
   local step = { lr = 1e-5, max_norm = 1 }
-  local supervised_s = smollm2.timed(options.steps, function()
+  local supervised_s = shapes.timed(options.steps, function()
     assert(actor:update(batch, trainer.rft { reduce = "token-mean" }, step))
   end)
   local critic, phases = actor:critic(), {}
@@ -47,7 +47,7 @@ local function run(list)
     phases[name] = sched.now() - begin
     return result
   end
-  local ppo_s = smollm2.timed(options.steps, function()
+  local ppo_s = shapes.timed(options.steps, function()
     phase("log-probs", function() return batch:fill("old_logp", actor) end)
     phase("values", function() return batch:fill("values", critic) end)
     phase("advantages", function() return batch:advantages { lambda = 0.95 } end)
@@ -55,7 +55,7 @@ local function run(list)
     phase("actor", function() return actor:update(batch, trainer.ppo {}, step) end)
   end)
   local parameters = actor:stats().parameters
-  local others = options.device == "cuda" and not options.alone and reference(options) or {}
+  local others = options.device == "cuda" and not options.alone and reference(options, shape) or {}
   log.print(("%d parameters, %s on %s, %d tokens a step in trajectories of %d%s"):format(parameters, options.dtype,
     others.card or options.device, tokens, options.length, options.recompute and ", recomputed" or ""))
   local function line(name, seconds, factor)

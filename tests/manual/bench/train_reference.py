@@ -10,22 +10,18 @@ import time
 import numpy
 import torch
 import torch.nn.functional as F
-from transformers import LlamaConfig, LlamaForCausalLM
+
+import reference_model
 
 given = json.loads(sys.argv[1])
 BATCH, LENGTH = given["batch"], given["length"]
 DEVICE, TYPE = "cuda", torch.bfloat16
 
-config = LlamaConfig(
-    vocab_size=given["vocabulary"], hidden_size=given["width"], num_hidden_layers=given["layers"],
-    num_attention_heads=given["heads"], num_key_value_heads=given["kv_heads"], head_dim=given["head_width"],
-    intermediate_size=given["mlp_width"], max_position_embeddings=8192, rope_theta=given["rope_theta"],
-    tie_word_embeddings=True, attn_implementation="sdpa", use_cache=False)
 ids = torch.randint(0, given["vocabulary"], (BATCH, LENGTH), device=DEVICE)
 
 
 def make():
-    model = LlamaForCausalLM(config).to(DEVICE, TYPE)
+    model = reference_model.hugging_face(given, use_cache=False)
     return model, torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
 
@@ -57,8 +53,8 @@ def supervised(compiled):
 
 def ppo():
     actor, actor_optimizer = make()
-    critic = LlamaForCausalLM(config).to(DEVICE, TYPE)
-    head = torch.nn.Linear(config.hidden_size, 1, device=DEVICE, dtype=TYPE)
+    critic = reference_model.hugging_face(given, use_cache=False)
+    head = torch.nn.Linear(given["width"], 1, device=DEVICE, dtype=TYPE)
     critic_optimizer = torch.optim.AdamW([*critic.model.parameters(), *head.parameters()], lr=1e-5, fused=True)
     reward = numpy.random.randn(BATCH).astype(numpy.float32)
 

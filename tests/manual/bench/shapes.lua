@@ -1,28 +1,46 @@
--- What the trainer's benches share: a model of SmolLM2-135M's shape, the options that name a model and where it runs,
--- and the same work in other programs on the same card.
+-- What the trainer's benches share: models of known shapes with random weights, on which no rate depends, the options
+-- that name a model and where it runs, and the same work in other programs on the same card.
+local args = require "lib.args"
 local fs = require "khost.fs"
 local json = require "khost.json"
 local machine = require "khost.machine"
 local sched = require "khost.sched"
 
-local smollm2 = { card = fs.exists("/dev/nvidiactl") }
+local shapes = { card = fs.exists("/dev/nvidiactl") }
 
---- The shape for trainer.open.
+-- As their makers' config.json has them.
+local KNOWN = {
+  ["smollm2-135m"] = { vocabulary = 49152, width = 576, layers = 30, heads = 9, kv_heads = 3, head_width = 64,
+    mlp_width = 1536, rope_theta = 1e5 },
+  ["qwen2.5-coder-0.5b"] = { vocabulary = 151936, width = 896, layers = 24, heads = 14, kv_heads = 2, head_width = 64,
+    mlp_width = 4864, rope_theta = 1e6, qkv_bias = true },
+  ["qwen2.5-coder-1.5b"] = { vocabulary = 151936, width = 1536, layers = 28, heads = 12, kv_heads = 2,
+    head_width = 128, mlp_width = 8960, rope_theta = 1e6, qkv_bias = true },
+}
+local NAMES = "smollm2-135m, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b"
+
+--- The shape for trainer.open that the options name.
+---@param options table     with `shape`
 ---@param positions integer
 ---@return table
-function smollm2.shape(positions)
-  return { vocabulary = 49152, width = 576, layers = 30, heads = 9, kv_heads = 3, head_width = 64, mlp_width = 1536,
-    positions = positions, rope_theta = 100000 }
+function shapes.of(options, positions)
+  local known = KNOWN[options.shape] or args.misuse(("--shape %s: %s expected"):format(options.shape, NAMES))
+  local shape = { positions = positions }
+  for key, value in pairs(known) do
+    shape[key] = value
+  end
+  return shape
 end
 
 --- The shared options, followed by a bench's own.
 ---@param own table[]
 ---@return table[]
-function smollm2.options(own)
+function shapes.options(own)
   local list = {
-    { name = "--model", kind = "text", help = "a model folder; SmolLM2-135M's shape with random weights when absent" },
-    { name = "--device", kind = "text", default = smollm2.card and "cuda" or "cpu", help = "cpu or cuda" },
-    { name = "--dtype", kind = "text", default = smollm2.card and "bf16" or "fp32", help = "fp32 or bf16" },
+    { name = "--model", kind = "text", help = "a model folder, instead of a shape with random weights" },
+    { name = "--shape", kind = "text", default = "smollm2-135m", help = NAMES },
+    { name = "--device", kind = "text", default = shapes.card and "cuda" or "cpu", help = "cpu or cuda" },
+    { name = "--dtype", kind = "text", default = shapes.card and "bf16" or "fp32", help = "fp32 or bf16" },
     { name = "--alone", kind = "flag", help = "without the numbers of others" },
   }
   for _, option in ipairs(own) do
@@ -33,7 +51,7 @@ end
 
 ---@param values number[]   sorted by this
 ---@return number
-function smollm2.median(values)
+function shapes.median(values)
   table.sort(values)
   return values[math.floor(#values / 2) + 1]
 end
@@ -42,7 +60,7 @@ end
 ---@param tokens integer
 ---@param length integer
 ---@return table[]
-function smollm2.episodes(tokens, length)
+function shapes.episodes(tokens, length)
   local episodes = {}
   for index = 1, math.max(1, math.floor(tokens / length)) do
     local ids, mask = {}, {}
@@ -60,14 +78,14 @@ end
 ---@param steps integer
 ---@param fn async fun()
 ---@return number
-function smollm2.timed(steps, fn)
+function shapes.timed(steps, fn)
   local times = {}
   for step = 1, steps + 2 do
     local begin = sched.now()
     fn()
     if step > 2 or steps < 3 then times[#times + 1] = sched.now() - begin end
   end
-  return smollm2.median(times)
+  return shapes.median(times)
 end
 
 --- What a Python program beside this file prints about the same work; raises its output when it fails.
@@ -77,7 +95,7 @@ end
 ---@param given table        what it is asked for
 ---@param timeout_s number
 ---@return table
-function smollm2.reference(name, shape, given, timeout_s)
+function shapes.reference(name, shape, given, timeout_s)
   for key, value in pairs(shape) do
     given[key] = value
   end
@@ -86,4 +104,4 @@ function smollm2.reference(name, shape, given, timeout_s)
   return ran.code == 0 and json.decode(ran.output:match("{[^\n]*}%s*$")) or error(ran.output)
 end
 
-return smollm2
+return shapes
