@@ -21,7 +21,8 @@ struct Dtype {
   char type;
   std::size_t bytes;
 };
-constexpr std::array<Dtype, 11> kDtypes{{{"float32", 'f', 4},
+// A letter's own dtype stands before others that come as it: floats of one byte as their bits.
+constexpr std::array<Dtype, 13> kDtypes{{{"float32", 'f', 4},
                                          {"float64", 'd', 8},
                                          {"float16", 'e', 2},
                                          {"bfloat16", 'g', 2},
@@ -31,7 +32,9 @@ constexpr std::array<Dtype, 11> kDtypes{{{"float32", 'f', 4},
                                          {"int16", 'h', 2},
                                          {"int32", 'i', 4},
                                          {"uint32", 'I', 4},
-                                         {"int64", 'l', 8}}};
+                                         {"int64", 'l', 8},
+                                         {"float8_e4m3fn", 'B', 1},
+                                         {"float8_e5m2", 'B', 1}}};
 
 Failure malformed(const std::string& what) {
   return {"the library is not a well-formed ELF file: " + what, "bad_input"};

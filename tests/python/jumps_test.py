@@ -113,6 +113,34 @@ class Copies(unittest.TestCase):
     def test_few_numbers_are_copied_too(self):
         self.assertEqual(Calibrated("x.median(-1).values", "torch.rand(32, 4097)").answer["kinds"]["drawn"][0]["ulps"], 0)
 
+    def test_the_new_entry_of_a_cache_has_bounds_of_its_own(self):
+        """One of 2,048 rows is computed, at a place that a look at regular distances misses."""
+        c = Calibrated("torch.cat([past, self.project(x)[:, None]], dim=1)", "torch.randn(4, 256), torch.randn(4, 2047, 64)",
+                       "x, past", init="self.project = nn.Linear(256, 64, bias=False)")
+
+        def answer(change):
+            return lambda model, x, past: [torch.cat([past, change(model.project.weight, x)[:, None]], 1)]
+
+        def one_after_the_other(weight, x):
+            total = torch.zeros(4, 64)
+            for k in range(256):
+                total += x[:, k:k + 1] * weight[:, k]
+            return total
+
+        for kind in ("drawn", "planted"):
+            self.assertEqual(c.wrong(answer(one_after_the_other), kind, True), [0])
+            self.assertGreater(c.wrong(answer(lambda w, x: 0 * (x @ w.t())), kind, True)[0], 200)
+        self.assertGreater(c.wrong(answer(lambda w, x: (x.half() @ w.half().t()).float()), model=True)[0], 100)
+
+    def test_a_column_behind_what_is_copied_is_computed(self):
+        c = Calibrated("torch.cat([x, x.std(dim=-1, keepdim=True)], dim=-1)", "torch.randn(2048, 127)")
+
+        def answer(deviation):
+            return lambda x: [torch.cat([x, deviation(x)], -1)]
+
+        self.assertEqual(c.wrong(answer(lambda x: x.double().var(-1, keepdim=True).sqrt().float())), [0])
+        self.assertGreater(c.wrong(answer(lambda x: x.std(-1, unbiased=False, keepdim=True)))[0], 1500)
+
     def test_places_of_a_resize_are_undecided_in_every_set(self):
         c = Calibrated("F.interpolate(x, size=(63, 63), mode='nearest')", "torch.randn(2, 4, 270, 270)")
         drawn, planted = (c.answer["kinds"][kind][0] for kind in ("drawn", "planted"))

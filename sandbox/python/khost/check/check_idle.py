@@ -7,7 +7,7 @@ import time
 import torch
 
 from khost.check.check_nulls import parts
-from khost.task.manifest import leaves
+from khost.task.manifest import leaves, real
 from khost.task.task_file import call
 
 NOTHING = 1e-4      # of an output's spread: changes below it are rounding
@@ -56,7 +56,7 @@ def idle_parameters(task, values):
         if time.perf_counter() - begin > TRIED_SECONDS:
             break
         data = parameter.data
-        if not data.is_floating_point() or data.numel() == 0:
+        if not real(data) or data.numel() == 0:
             continue
         kept = data.clone()
         size = max(float(data.abs().max()), 0.5)

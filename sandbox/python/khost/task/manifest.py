@@ -182,6 +182,17 @@ def with_tensors(value, change):
     return value
 
 
+def real(tensor):
+    """Whether a tensor holds floats that a rounding may move. Floats of one byte are codes of a quantised format: like whole
+    numbers they stay as they are drawn, and torch has few operators for them."""
+    return tensor.is_floating_point() and tensor.element_size() > 1
+
+
+def codes(tensor):
+    """A tensor that is not real(), floats of one byte as their bits: torch compares and indexes those of whole numbers."""
+    return tensor.view(torch.uint8) if tensor.is_floating_point() else tensor
+
+
 def leaves(value):
     """The tensors of a nested value, in manifest order."""
     if isinstance(value, torch.Tensor):

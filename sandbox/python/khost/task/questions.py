@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from khost.task.manifest import Layout, leaves, mapped
+from khost.task.manifest import Layout, leaves, mapped, real
 from khost.values.planting import Reach, plant, plant_state
 from khost.task.task_file import Task, call, state_of
 
@@ -36,7 +36,7 @@ def changes(tensor, place, generator):
     flat = tensor.reshape(-1)
     if tensor.dtype == torch.bool:
         return line, [flat[line].logical_not()]
-    if tensor.is_floating_point():
+    if real(tensor):
         far = FAR * float(flat.abs().nan_to_num(posinf=0.0).max()) + 1.0
         return line, [torch.full_like(flat[line], far), torch.full_like(flat[line], -far)]
     return line, [flat[torch.randint(flat.numel(), flat[line].shape, generator=generator).to(flat.device)]]

@@ -16,7 +16,7 @@ import types
 import torch
 
 from khost.task.init_inputs import arguments
-from khost.task.manifest import leaves, with_tensors
+from khost.task.manifest import leaves, real, with_tensors
 
 FILE = "model.py"  # what tracebacks and torch.jit call the file
 BYTE_ORDER_MARK = "\ufeff"
@@ -182,7 +182,7 @@ class Task:
         if self.constants is None:
             one, other = leaves(self.inputs(1)), leaves(self.inputs(2))
             pairs = list(enumerate(zip(one, other))) if len(one) == len(other) else []
-            floats = {place for place, (t, _) in pairs if t.is_floating_point()}
+            floats = {place for place, (t, _) in pairs if real(t)}
             same = {place for place, (t, u) in pairs
                     if place in floats and t.shape == u.shape and torch.equal(t, u) and bool(t.any())}
             self.constants = same if same != floats else set()
@@ -225,7 +225,7 @@ def live_state(model):
     done = set()
     for name, tensor in state_of(model).items():
         live = name in parameters or name.rsplit(".", 1)[-1] in ("running_mean", "running_var")
-        if live and tensor.is_floating_point() and tensor.data_ptr() not in done:
+        if live and real(tensor) and tensor.data_ptr() not in done:
             done.add(tensor.data_ptr())
             yield name, tensor.data
 
@@ -294,4 +294,4 @@ def call(model, values):
 
 
 def finite(value):
-    return all(bool(torch.isfinite(leaf).all()) for leaf in leaves(value) if leaf.is_floating_point())
+    return all(bool(torch.isfinite(leaf).all()) for leaf in leaves(value) if real(leaf))

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from khost.task.manifest import leaves, with_tensors
+from khost.task.manifest import leaves, real, with_tensors
 
 OF_MODULES = set(vars(torch.nn.Module()))  # what every module has, its parameters, buffers and modules among it
 ALIKE = 1e-2  # of the largest: a table that is further off was not made by the same computation
@@ -14,7 +14,7 @@ exact_tables = weakref.WeakKeyDictionary()  # by model: its tables as computed i
 
 
 def numbers(tensor):
-    return tensor.is_floating_point() or tensor.is_complex()
+    return real(tensor) or tensor.is_complex()
 
 
 def holders(model):

@@ -11,7 +11,7 @@ import torch
 
 from khost.values import bank_operators
 from khost.values.bank_inputs import SAMPLE, first_only, float_inputs, sampled, unread, with_input
-from khost.task.manifest import with_tensors
+from khost.task.manifest import real, with_tensors
 from khost.values.oracle import run
 from khost.values.tolerance import ONE_BIN
 
@@ -256,7 +256,7 @@ def without_the_last(sample):
     """The model without the last element of each input, where planted sets have an outlier: what a kernel returns that
     leaves out the rest of a division by its width."""
     def cut(tensor):
-        if not tensor.is_floating_point() or tensor.numel() < LEAST or 0 in tensor.stride():
+        if not real(tensor) or tensor.numel() < LEAST or 0 in tensor.stride():
             return tensor
         changed = tensor.clone()
         changed[(-1,) * tensor.dim()] = 0
@@ -359,17 +359,21 @@ class Verdicts:
         """The largest K at which every answer is refused that the tightest one refuses, those apart that sets of another
         kind refuse. Answers that leave out no work (a half type, outliers) lower it only as far as `honest` passes, which
         returns the output of another honest way, or None; and a small operator that is left out, too: what a plain kernel
-        loses hides it."""
+        loses hides it. What would pass there all the same lowers it not at all."""
         rule, index = self.rules[place], 0
         needed = {name: steps for name, steps in self.refused[place].items()
                   if steps[-1] and name not in refused_elsewhere}
         for kind in ("work", "operator", "soft"):
             wanted = [steps for name, steps in needed.items() if kind_of(name) == kind]
-            while index + 1 < len(rule.steps) and not all(steps[index] for steps in wanted):
-                if kind == "soft" and not rule.may_have(index + 1):
+            last = index
+            while last + 1 < len(rule.steps) and not all(steps[last] for steps in wanted):
+                if kind == "soft" and not rule.may_have(last + 1):
                     break
-                if kind != "work" and not self.passes(honest, place, index + 1):
+                if kind != "work" and not self.passes(honest, place, last + 1):
                     break
+                last += 1
+            wanted = [steps for steps in wanted if steps[last]]
+            while not all(steps[index] for steps in wanted):
                 index += 1
         rule.k = rule.steps[index]
         self.hidden[place] = {name for name, steps in needed.items()

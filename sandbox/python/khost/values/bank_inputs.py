@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from khost.task.manifest import leaves, with_tensors
+from khost.task.manifest import leaves, real, with_tensors
 from khost.values.oracle import run
 
 SAMPLE = 8          # sub-sample: one eighth of the elements is read
@@ -15,7 +15,7 @@ NEAR = 2.0 ** -6            # ... each by another one so near to it: products of
 
 
 def float_inputs(values):
-    return [t for t in leaves(values) if t.is_floating_point()]
+    return [t for t in leaves(values) if real(t)]
 
 
 def sampled(tensor, axis):

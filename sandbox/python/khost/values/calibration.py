@@ -9,7 +9,7 @@ import time
 import torch
 
 from khost.values import attributes, bank
-from khost.values.copies import copies
+from khost.values.copies import copied_share, in_double
 from khost.values.forms import TextbookForms
 from khost.values.jumps import look_at_groups
 from khost.values.oracle import (Coherent, Scattered, Stepped, all_halves, constructed_in_double, rounded, run, run_in_double,
@@ -154,8 +154,9 @@ class Calibration:
         terms = sum(t.numel() for t in bank.float_inputs(samples[0].values))
         measures = [measure_of(x, terms / max(1, x.numel()), place in self.narrow)
                     for place, x in enumerate(samples[0].expected)]
-        for place, measure in enumerate(measures):
-            measure.copies = all(copies(sample.expected[place], sample) for sample in samples)
+        copied = [min(copied_share(sample.expected[place], sample) for sample in samples) for place in range(len(measures))]
+        for measure, share in zip(measures, copied):
+            measure.copies = share == 1
         for number, sample in enumerate(samples):
             if number and self.slow:
                 break
@@ -163,13 +164,13 @@ class Calibration:
             moved += self.other_ties(sample)
             looks_far = number == 0 and exact is not None and not self.slow
             far = self.moved(sample, lambda u: Scattered(FAR * u, fresh_seed())) if looks_far else None
+            told = exact and [in_double(*one, sample) for one in zip(measures, copied, sample.expected, exact)]
             for place, measure in enumerate(measures):
-                measure.add(sample.expected[place], None if exact is None else exact[place], [m[place] for m in moved],
-                            None if wide is None else wide[place])
+                measure.add(sample.expected[place], told and told[place], [m[place] for m in moved], wide and wide[place])
                 if far is not None:
-                    measure.add_far(sample.expected[place], exact[place], far[place])
+                    measure.add_far(sample.expected[place], told[place], far[place])
             sequential, used = self.sequential(sample)
-            self.add_sequential(measures, sample.expected, sequential, exact, kind)
+            self.add_sequential(measures, sample.expected, sequential, told, kind)
             if number == 0:
                 self.exact[kind] = exact
                 if kind == "planted" and used & TextbookForms.named() and not self.slow:

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from khost.task.manifest import leaves, with_tensors
+from khost.task.manifest import leaves, real, with_tensors
 from khost.values import attributes
 from khost.values.structure import few_values, integral
 from khost.task.task_file import call, fresh, state_of
@@ -85,7 +85,7 @@ class Disguised(TorchFunctionMode):
 def dtype_told(tensors):
     """The one dtype of float tensors of inputs and state, in which the reference computes; None where they have several,
     or are float64."""
-    dtypes = {t.dtype for t in tensors if t.is_floating_point()}
+    dtypes = {t.dtype for t in tensors if real(t)}
     return dtypes.pop() if len(dtypes) == 1 and not dtypes & {torch.float64} else None
 
 
@@ -234,7 +234,7 @@ def run_in_double(model, values, move=None, result_of=None):
         exact = tensor if exact is None else exact
         if not tensor.is_floating_point():
             return exact.clone()
-        wide = change(exact.double(), tensor)
+        wide = change(exact.double(), tensor) if real(tensor) else exact.double()
         if tensor.dtype != torch.float64 or move is not None:
             as_read.note(wide, tensor)
         return wide
@@ -262,14 +262,14 @@ def run_moved(model, values, move):
     other = copy.deepcopy(model)
     move_state(other, model, move)
     attributes.change(other, lambda t, _: t if t.is_complex() else move(t.clone(), t))
-    changed = with_tensors(values, lambda t: move(t.clone(), t) if t.is_floating_point() else t.clone())
+    changed = with_tensors(values, lambda t: move(t.clone(), t) if real(t) else t.clone())
     return [leaf.detach() for leaf in leaves(call(other, changed))]
 
 
 def move_state(model, original, move):
     own, done = state_of(original), set()
     for name, tensor in state_of(model).items():
-        if tensor.is_floating_point() and tensor.data_ptr() not in done:
+        if real(own[name]) and tensor.data_ptr() not in done:
             done.add(tensor.data_ptr())  # tied parameters are moved once
             tensor.data.copy_(move(tensor.data, own[name].data))
 

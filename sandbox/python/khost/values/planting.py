@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from khost.values.contrast import blank_slice, contrast, shrink_slices
 from khost.values.structure import LOOKED_AT, ONE_SIGN, REPEATED_VALUES, SMALLEST, dense, elements_apart, related, structure
-from khost.task.manifest import leaves
+from khost.task.manifest import leaves, real
 from khost.task.task_file import call, fresh, live_state
 
 OUTLIERS = 1e-4   # of the elements, at least one in a tensor of 64
@@ -94,7 +94,7 @@ class Reach:
         """From a call on a copy of the inputs, as they are drawn."""
         with Operators() as mode:
             outputs = leaves(call(model, fresh(values)))
-        read = sum(t.numel() for t in leaves(values) if t.is_floating_point())
+        read = sum(t.numel() for t in leaves(values) if real(t))
         sizes = [x.numel() for x in outputs if x.numel()] or [1]
         state = sum(data.numel() for _, data in live_state(model))
         shifted = bool(mode.names & SHIFTED) or any("dot_product" in name for name in mode.names)
@@ -171,7 +171,7 @@ class Planted(typing.NamedTuple):
 
 def zeros(tensor):
     """Whether a float tensor holds zeros only and is large enough for planting."""
-    return tensor.is_floating_point() and tensor.numel() >= SMALLEST and dense(tensor) and not bool(tensor.any())
+    return real(tensor) and tensor.numel() >= SMALLEST and dense(tensor) and not bool(tensor.any())
 
 
 def arranged(tensor, others, generator, last, reach):
@@ -230,7 +230,7 @@ def plant_one(tensor, others, kinds, reach, generator, signs, share):
             tensor.copy_(part)
         return why, kind
     up, last = signs
-    why = structure(tensor, "bold" in kinds) if tensor.is_floating_point() else "not of floats"
+    why = structure(tensor, "bold" in kinds) if real(tensor) else "not of floats"
     if why in (*ONE_SIGN, REPEATED_VALUES) and "arranged" in kinds:
         return arranged(tensor, others, generator, last, reach), ("arranged",)
     if "zeros" in kinds and zeros(tensor):

@@ -7,7 +7,7 @@ import time
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from khost.task.manifest import leaves
+from khost.task.manifest import codes, leaves, real
 from khost.task.task_file import seed_all, state_of
 
 FEW = 1 << 12  # elements of inputs and state that are drawn again in no time
@@ -74,7 +74,11 @@ def equal_sets(one, other):
 
 
 def same(one, other):
-    return one.shape == other.shape and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not real(one):
+        return torch.equal(codes(one), codes(other))
+    return torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
 
 
 def plain(value):

@@ -5,6 +5,7 @@
 //
 // and returns 0, or an error code that fails the call. Pointers to const are read, other pointers are
 // written. They are 64-byte aligned on a CPU, 256-byte aligned on a GPU, and may change from call to call.
+// Tensors of 8-bit floats are given as std::uint8_t, their bits.
 // KHOST_EXPORT makes the compiler write the signature into the library, two letters an argument: its role (r
 // read, w written, s scalar, W workspace, T threads, S stream, H handles) and its element type. Any other
 // argument type does not compile.
