@@ -20,9 +20,9 @@ local ABOUT = { name = "recipes/expert.lua", summary = "the expert over composed
 local OPTIONS = {
   { name = "--reward", kind = "text", help = "scripts/rewards/NAME.lua, the same as --set reward.scheme=NAME" },
 }
-for index, option in ipairs(pipeline.OPTIONS) do
-  OPTIONS[index + 1] = option.name == "--preset" and { name = "--preset", kind = "text", default = "expert",
-    help = option.help } or option.name ~= "--plan" and option or nil
+for _, option in ipairs(pipeline.with_run_options {}) do
+  OPTIONS[#OPTIONS + 1] = option.name == "--preset" and { name = "--preset", kind = "text", default = "expert",
+    help = option.help } or option
 end
 
 -- A composed task as the store keeps it: kept with its graph, or dropped with its reason.

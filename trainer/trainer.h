@@ -1,6 +1,7 @@
 // Owns one network, its optimizer and its policy. Free of LibTorch headers. Calls block and may come from any thread,
 // one at a time for each trainer; weights change only inside update and load, when no request is in flight. Where this
-// process has joined others (learn/ranks.h), update and save are steps of all ranks together.
+// process has joined others (learn/ranks.h), update and save are steps of all ranks together; where these hold the same
+// batches, so are fill and evaluate.
 //
 // trainer.cpp opens and hands out, trainer_score.cpp fills columns, trainer_update.cpp learns, trainer_files.cpp keeps.
 #pragma once

@@ -106,8 +106,9 @@ Result<Json> Trainer::load(const std::string& directory, bool optimizer) {
     return Failure{directory + " was saved without its optimizer's moments; load it with optimizer = false",
                    "bad_input"};
   }
-  const Result<std::shared_ptr<Policy>> own =
-      role_ == Role::actor ? policy() : Result<std::shared_ptr<Policy>>(nullptr);
+  // Of ranks that share batches the first alone draws: the others need no room for it.
+  const bool draws = role_ == Role::actor && !(ranks_ && ranks_->whole() && ranks_->rank() != 0);
+  const Result<std::shared_ptr<Policy>> own = draws ? policy() : Result<std::shared_ptr<Policy>>(nullptr);
   const std::lock_guard lock(mutex_);
   Status loaded = ok();
   network_->gate.write([&] {

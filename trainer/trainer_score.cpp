@@ -1,5 +1,8 @@
 // Trainer: what networks say of a batch, without learning from it.
+#include <optional>
+
 #include "trainer/learn/pass.h"
+#include "trainer/learn/ranks.h"
 #include "trainer/model/functions.h"
 #include "trainer/model/transformer.h"
 #include "trainer/network.h"
@@ -31,10 +34,12 @@ Status Trainer::fill(Batch& batch, Column column) {
     return lease.failure();
   }
   const at::NoGradGuard no_grad;
-  const ReadWeights reading(network_->gate);
   const Weights& w = network_->weights;
+  const bool shared = ranks_ && ranks_->whole();
   std::vector<float> filled(static_cast<size_t>(batch.tokens()), 0.0f);
-  for (const std::vector<int64_t>& part : batch.micro_batches()) {
+  const std::vector<std::vector<int64_t>> parts = batch.micro_batches();
+  std::optional<ReadWeights> reading(network_->gate);
+  for (const std::vector<int64_t>& part : shared ? share_of(parts, ranks_->rank(), ranks_->size()) : parts) {
     lease->hold([&] {
       const Pass pass = make_pass(batch, part, w);
       const at::Tensor hidden_NC = hidden_states(w, pass.sequences).index_select(0, pass.rows_N);
@@ -43,6 +48,12 @@ Status Trainer::fill(Batch& batch, Column column) {
                 : score_tokens(hidden_NC, w.vocabulary_weight(), pass.targets_N, batch.temperature()).logp_N;
       scatter(out_N, pass.places, filled);
     });
+  }
+  reading.reset();
+  if (shared) {
+    if (const Status summed = sum_parts(*ranks_, filled); !summed) {
+      return summed;
+    }
   }
   batch.column(column) = std::move(filled);
   return ok();

@@ -61,6 +61,16 @@ Status check_columns(const Batch& batch, const Objective& objective) {
 // What the passes of one update leave behind: one entry an action, in trajectory order.
 struct Trainer::Collected {
   std::vector<float> loss, logp, entropy, values;
+
+  // Of ranks that passed over parts of one batch: the whole, on each of them.
+  Status sum(Ranks& ranks) {
+    for (std::vector<float>* column : {&loss, &logp, &entropy, &values}) {
+      if (const Status summed = sum_parts(ranks, *column); !summed) {
+        return summed;
+      }
+    }
+    return ok();
+  }
 };
 
 Result<Metrics> Trainer::update(const Batch& batch, const Objective& objective, const StepOptions& options) {
@@ -85,15 +95,23 @@ Result<Metrics> Trainer::update(const Batch& batch, const Objective& objective, 
   }
   enable_gradients(network_->weights);
   network_->weights.grad.zero_();
+  const bool shared = ranks_ && ranks_->whole();
   const std::vector<std::vector<int64_t>> parts = batch.micro_batches();
-  for (const std::vector<int64_t>& part : parts) {
+  for (const std::vector<int64_t>& part : shared ? share_of(parts, ranks_->rank(), ranks_->size()) : parts) {
     lease->hold([&] { accumulate(batch, part, objective, weights, collected); });
   }
-  std::vector<double> loss = {weighted_sum(collected.loss, weights)};
   if (ranks_) {
     if (const Status summed = ranks_->sum(network_->weights.grad); !summed) {
       return summed.failure();
     }
+  }
+  if (shared) {
+    if (const Status summed = collected.sum(*ranks_); !summed) {
+      return summed.failure();
+    }
+  }
+  std::vector<double> loss = {weighted_sum(collected.loss, weights)};
+  if (ranks_ && !shared) {
     if (const Status summed = ranks_->sum(loss); !summed) {
       return summed.failure();
     }
@@ -143,7 +161,7 @@ Status Trainer::check_update(const Batch& batch, const Objective& objective) con
 Result<Denominators> Trainer::share_denominators(const Batch& batch) {
   const Denominators own = count_denominators(batch);
   std::vector<double> all = {own.sequences, own.actions, own.groups};
-  if (ranks_) {
+  if (ranks_ && !ranks_->whole()) {
     if (const Status summed = ranks_->sum(all); !summed) {
       return summed.failure();
     }

@@ -1,10 +1,9 @@
 // khost.machine: facts about this machine, and running one of its programs. Not for candidates: those have jails.
 #include "host/machine.h"
 
-#include <boost/asio/post.hpp>
-
 #include "host/host.h"
 #include "host/modules/modules.h"
+#include "host/modules/workers.h"
 #include "host/process.h"
 
 namespace khost {
@@ -27,10 +26,12 @@ Json facts(lua_State* L, std::optional<std::string> path) {
   return machine_facts(path.value_or(Host::of(L).root()));
 }
 
-void run(lua::Resume<ProgramResult> done, lua_State* L, std::vector<std::string> argv, ProgramOptions options) {
+// Programs may run as long as khost does, and as many at once as a machine has cards: not in the pool, which has few
+// threads.
+void run(lua::Resume<ProgramResult> done, std::vector<std::string> argv, ProgramOptions options) {
   auto stop = std::make_shared<ProgramStop>();
   done.on_cancel([stop] { stop->ask(); });
-  boost::asio::post(Host::of(L).pool(), [done, argv = std::move(argv), options, stop] {
+  submit_blocking([done, argv = std::move(argv), options, stop] {
     auto result = run_program(argv, options, stop);
     if (result) {
       done(std::move(result).value());

@@ -1,6 +1,7 @@
 // Lua face of trainer/trainer.h: networks, objectives and updates.
 #include "trainer/trainer.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "host/modules/modules.h"
@@ -159,15 +160,50 @@ constexpr auto fields(Tag<RanksTable>) {
   return std::tuple(field("rank", &RanksTable::rank), field("size", &RanksTable::size));
 }
 
-void join_ranks(Resume<RanksTable> done, lua_State* L) {
+// What a script says of the ranks; where it gives no `size`, the environment says it.
+struct RanksGiven {
+  bool whole = false;
+  int rank = 0;
+  int size = 0;
+  int port = 0;
+};
+constexpr auto fields(Tag<RanksGiven>) {
+  return std::tuple(field("whole", &RanksGiven::whole), field("rank", &RanksGiven::rank),
+                    field("size", &RanksGiven::size), field("port", &RanksGiven::port));
+}
+
+constexpr double kMeetHere_s = 60;  // processes of one machine, which begin together
+
+Result<trainer::RanksOptions> options_of(const RanksGiven& given) {
+  Result<trainer::RanksOptions> options = trainer::RanksOptions{};
+  if (given.size == 0) {
+    options = trainer::read_ranks([](const char* name) -> std::string {
+      const char* value = std::getenv(name);
+      return value == nullptr ? "" : value;
+    });
+  }
+  if (!options) {
+    return options;
+  }
+  options->whole = given.whole;
+  if (given.size > 0) {
+    if (given.rank < 0 || given.rank >= given.size || given.port < 1 || given.port > 65535) {
+      throw ArgError("ranks: a rank from 0 to below size and a port are expected");
+    }
+    options->rank = options->local_rank = given.rank;
+    options->size = given.size;
+    options->port = given.port;
+    options->meeting_s = kMeetHere_s;
+  }
+  return options;
+}
+
+void join_ranks(Resume<RanksTable> done, lua_State* L, RanksGiven given) {
   if (const std::shared_ptr<trainer::Ranks> ranks = trainer::Ranks::current()) {
     done(RanksTable{ranks->rank(), ranks->size()});
     return;
   }
-  Result<trainer::RanksOptions> options = trainer::read_ranks([](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  });
+  Result<trainer::RanksOptions> options = options_of(given);
   if (!options) {
     done.fail(options.failure());
     return;
@@ -175,9 +211,11 @@ void join_ranks(Resume<RanksTable> done, lua_State* L) {
   if (options->size > 1) {
     trainer::see_own_card(options->local_rank);
   }
-  in_pool(L, done, [given = *options]() -> Result<RanksTable> {
+  auto given_up = std::make_shared<std::atomic<bool>>(false);
+  done.on_cancel([given_up] { *given_up = true; });
+  in_pool(L, done, [given = *options, given_up]() -> Result<RanksTable> {
     if (given.size > 1) {
-      Result<std::shared_ptr<trainer::Ranks>> ranks = trainer::Ranks::join(given);
+      Result<std::shared_ptr<trainer::Ranks>> ranks = trainer::Ranks::join(given, *given_up);
       if (!ranks) {
         return ranks.failure();
       }
@@ -185,6 +223,21 @@ void join_ranks(Resume<RanksTable> done, lua_State* L) {
     }
     return RanksTable{given.rank, given.size};
   });
+}
+
+void tell(Resume<std::string> done, lua_State* L, std::optional<std::string> text) {
+  in_pool(L, done, [text = text.value_or("")]() mutable -> Result<std::string> {
+    if (const std::shared_ptr<trainer::Ranks> ranks = trainer::Ranks::current()) {
+      if (const Status told = ranks->tell(text); !told) {
+        return told.failure();
+      }
+    }
+    return std::move(text);
+  });
+}
+
+int free_port() {
+  return must(trainer::free_port());
 }
 
 void convert_gguf(Resume<std::monostate> done, lua_State* L, std::string path, std::string directory) {
@@ -208,7 +261,7 @@ void add_trainer(lua_State* L) {
   lua_newtable(L);
   add(L, {def<trainer_open>("open"), pack_function(), def<rft>("rft"), def<value>("value"), def<ppo>("ppo"),
           def<train_tokenizer>("train_tokenizer"), def<load_tokenizer>("tokenizer"), def<join_ranks>("ranks"),
-          def<convert_gguf>("convert_gguf")});
+          def<tell>("tell"), def<free_port>("free_port"), def<convert_gguf>("convert_gguf")});
 }
 
 }  // namespace khost::lua

@@ -11,7 +11,7 @@ local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local rejection = require "training.rejection"
 local tables = require "evaluation.table"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 
 local stage = { name = "rft", summary = "rejection fine-tuning on good trajectories" }
 

@@ -22,7 +22,7 @@ local progress = require "khost.progress"
 local random = require "lib.random"
 local sched = require "khost.sched"
 local tables = require "evaluation.table"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 local experts = require "policies.experts"
 local validate = require "training.validate"
 

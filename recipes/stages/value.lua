@@ -14,7 +14,7 @@ local ppo = require "training.ppo"
 local progress = require "khost.progress"
 local random = require "lib.random"
 local tables = require "evaluation.table"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 
 local stage = { name = "value", summary = "pretrains the critic" }
 

@@ -235,12 +235,26 @@ function trainer.train_tokenizer(texts, options) end
 --- every rank then opens the same model, packs its own episodes, and calls update and save as often as the others. Sums
 --- of gradients and denominators cross between ranks, each keeps a slice of the optimizer's moments, rank 0 writes
 --- checkpoints.
---- Groups of episodes must not be spread over ranks. Of a machine's cards each rank sees one, by LOCAL_RANK or
+--- Groups of episodes must not be spread over ranks. With `whole` every rank packs the same episodes instead and does
+--- the same to each batch: fill, update and evaluate pass over a part on each rank and leave the whole on all, with the
+--- metrics of one process. `size`, `rank` (from 0) and `port` join processes of this machine without a launcher.
+--- Of a machine's cards each rank sees one, by LOCAL_RANK or
 --- SLURM_LOCALID (its rank where neither is set); what cards hold crosses by NCCL. A rank that is gone gives the others
 --- code gone.
 ---@async
+---@param options? {whole?: boolean, size?: integer, rank?: integer, port?: integer}
 ---@return {rank: integer, size: integer}|nil, string? message, string? code
-function trainer.ranks() end
+function trainer.ranks(options) end
+
+--- The text of rank 0, on every rank: the others wait for it.
+---@async
+---@param text? string   of rank 0
+---@return string|nil, string? message, string? code
+function trainer.tell(text) end
+
+--- A port of this machine that nobody listens at.
+---@return integer
+function trainer.free_port() end
 
 --- Makes a model folder of a GGUF file (Llama, Qwen2, Qwen3; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K,
 --- Q5_K, Q6_K), with weights in fp32. The folder appears whole or not at all.

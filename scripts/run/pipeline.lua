@@ -12,6 +12,7 @@ local plan = require "run.plan"
 local reward = require "run.reward"
 local runs = require "run.runs"
 local sched = require "khost.sched"
+local share = require "run.share"
 local store = require "khost.store"
 local tables = require "evaluation.table"
 
@@ -25,16 +26,21 @@ pipeline.OPTIONS = {
   { name = "--set", kind = "list", help = "override a key: --set single_turn.steps=2" },
   { name = "--seed", kind = "number", default = 1, help = "of every draw" },
   { name = "--resume", kind = "text", optional_value = "latest", help = "go on with a run: its name, or the latest" },
+  { name = "--ranks", kind = "number", default = 0, help = "processes that share each update; 0: machine.ranks" },
   { name = "--plan", kind = "flag", help = "print stages, verdicts, tokens, minutes and disk, and run nothing" },
 }
 
---- A recipe's own options, and those of every run but `--plan`, for recipes whose cost no preset tells.
+-- Of runs that train on a plan.
+local OF_TRAINING = { ["--ranks"] = true, ["--plan"] = true }
+
+--- A recipe's own options, and those of every run but `--ranks` and `--plan`: for recipes that train nothing, and whose
+--- cost no preset tells.
 ---@param own table[]
 ---@return table[]
 function pipeline.with_run_options(own)
   local list = { unpack(own) }
   for _, option in ipairs(pipeline.OPTIONS) do
-    if option.name ~= "--plan" then
+    if not OF_TRAINING[option.name] then
       list[#list + 1] = option
     end
   end
@@ -42,7 +48,11 @@ function pipeline.with_run_options(own)
 end
 
 local function load_config(options)
-  local c, message = config.load { preset = options.preset, set = options.set }
+  local set = { unpack(options.set) }
+  if (options.ranks or 0) ~= 0 then
+    set[#set + 1] = ("machine.ranks=%g"):format(options.ranks)
+  end
+  local c, message = config.load { preset = options.preset, set = set }
   if not c then
     args.misuse(message)
   end
@@ -76,18 +86,20 @@ end
 
 --- Opens the run that the options name, or a new one.
 ---@async
----@param options table   what args.parse made of pipeline.OPTIONS
+---@param options table   what args.parse made of pipeline.OPTIONS; a recipe without `ranks` trains nothing
 ---@param recipe string
 ---@param judging? table   judge.client; one is opened when absent
 ---@return table
 function pipeline.open(options, recipe, judging)
   local c = load_config(options)
+  share.join(options, c)
   local record = open_store(options, recipe, c)
   local info = record:info()
   local self = setmetatable({ store = record, config = info.config, seed = info.seed, folder = record:folder(),
     models = {} }, Run)
   assert(log.open { folder = self.folder })
   sched.seed(self.seed)
+  self.ranks = share.start(options, self.config.machine)
   local scheme, message = reward.open("rewards." .. self.config.reward.scheme, record)
   if not scheme then
     args.misuse(("reward.scheme %s: %s"):format(self.config.reward.scheme, message))
@@ -157,7 +169,7 @@ end
 local function replay(self, stage, done)
   log.print(("== %s: finished before, its models are missing: replayed"):format(stage.name))
   self.replaying = true
-  local made = stage.execute(self)
+  local made = self:execute(stage)
   self.replaying = nil
   self:written()
   for _, role in ipairs { "actor", "critic" } do
@@ -167,6 +179,17 @@ local function replay(self, stage, done)
     end
   end
   return done
+end
+
+--- What a stage makes of a run, which ends with the first rank that is gone.
+---@async
+---@param stage {execute: fun(run: table): table}
+---@return table|nil
+function Run:execute(stage)
+  if self.ranks then
+    return self.ranks:guard(stage.execute, self)
+  end
+  return stage.execute(self)
 end
 
 --- Whether a stage must end before its last step, so that what is planned for the stages behind it fits into
@@ -205,7 +228,7 @@ function Run:stage(stage)
   self.ledger:begin(self)
   local begin = sched.now()
   self.stage_began = begin
-  local result = stage.execute(self) or {}
+  local result = self:execute(stage) or {}
   self:written()
   result.seconds = sched.now() - begin
   result.spent = self.ledger:finish(self, result.seconds)
@@ -331,6 +354,9 @@ end
 function Run:close(status)
   if self.judging then
     self.judging:close()
+  end
+  if self.ranks then
+    self.ranks:rest()
   end
   self.store:finish(status)
   self.store:close()

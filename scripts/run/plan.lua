@@ -293,8 +293,10 @@ function plan.text(c, only)
     end
   end
   add("sum", sum)
+  local ranks = c.machine.ranks or 1
   return tables.text(heads, rows) .. ("\n\ndisk: about %.0f MB; reckoned with the unit costs in [plan] of the preset")
-    :format(disk_mb(c) + sum.episodes * 0.03)
+    :format(disk_mb(c) + sum.episodes * 0.03) .. (ranks > 1 and
+    ("\nranks: %d share each update; the minutes are those of one"):format(ranks) or "")
 end
 
 return plan

@@ -1,6 +1,7 @@
 -- Runs the nodes of a sweep. A node's run lies in a folder that its key names, so the same command continues a sweep
 -- that was interrupted or killed, and another sweep with equal stages finds them made.
 
+local args = require "lib.args"
 local fs = require "khost.fs"
 local log = require "khost.log"
 local pipeline = require "run.pipeline"
@@ -78,11 +79,15 @@ function runner.run(root, node, options)
     log.print(("-- %s: finished before"):format(members(node)))
     return
   end
+  if require("training.ranks").launched() then
+    args.misuse("a launcher's ranks cannot share a sweep; start it as one process with --set machine.ranks=N")
+  end
   log.print(("-- %s: %s"):format(members(node), table.concat(node.stages, ", ")))
   local cell = node.cells[1]
   local folder = begin(root, node, { name = cell.arm, recipe = options.recipe, preset = options.preset,
     seed = cell.seed, config = cell.config, note = { sweep = members(node) } })
-  local run = (options.open or pipeline.open)({ preset = options.preset, set = {}, resume = folder }, options.recipe)
+  local run = (options.open or pipeline.open)({ preset = options.preset, set = {}, resume = folder,
+    ranks = 0 }, options.recipe)
   for _, name in ipairs(node.stages) do
     run:stage(require("recipes.stages." .. name))
   end

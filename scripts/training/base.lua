@@ -12,7 +12,7 @@ local random = require "lib.random"
 local sched = require "khost.sched"
 local template = require "run.template"
 local tiny = require "chat.tiny"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 
 local base = {}
 

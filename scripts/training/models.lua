@@ -5,7 +5,7 @@ local fs = require "khost.fs"
 local local_policy = require "policies.local"
 local prompts = require "training.prompts"
 local sched = require "khost.sched"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 
 local models = {}
 

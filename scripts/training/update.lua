@@ -3,7 +3,7 @@
 -- what departing from it costs.
 
 local models = require "training.models"
-local trainer = require "khost.trainer"
+local trainer = require "training.trainer"
 
 local update = {}
 

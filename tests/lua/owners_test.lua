@@ -21,6 +21,11 @@ local OWNERS = {
     patterns = { "math%.exp%([^\n]*/" } },
   { concept = "says which chat format a model speaks", owner = "scripts/chat/formats.lua",
     folders = { "scripts", "recipes" }, patterns = { 'special%s*%(?"<|task|>"' } },
+  { concept = "learns beside other ranks", owner = "scripts/training/trainer.lua",
+    folders = { "scripts/training", "recipes/stages" },
+    also = { ["scripts/training/toy.lua"] = "it learns nothing", ["scripts/training/ranks.lua"] = "joins them",
+      ["scripts/training/rank.lua"] = "joins them", ["scripts/training/follow.lua"] = "is told what to do" },
+    patterns = { 'require%s*%(?"khost%.trainer"' } },
   { concept = "says which skill a target has", owner = "scripts/run/template.lua", folders = { "scripts", "recipes" },
     patterns = { 'cuda%s*=%s*"cuda%-kernel"', '"cuda%-kernel"%s*or' } },
 }
@@ -86,6 +91,7 @@ function spec.a_second_owner_would_be_found()
     ["computes a pass rate"] = "local rate = passed / #verdicts",
     ["computes a geometric mean"] = "return math.exp(sum / count)",
     ["says which chat format a model speaks"] = 'local tiny = engine:special "<|task|>" ~= nil',
+    ["learns beside other ranks"] = 'local trainer = require "khost.trainer"',
     ["says which skill a target has"] = 'local SKILLS = { cuda = "cuda-kernel" }' }
   for _, entry in ipairs(OWNERS) do
     t.is_true(does(entry, assert(second[entry.concept])), entry.concept)

@@ -1,6 +1,8 @@
 -- What tests/trainer/ranks_test.cpp starts as one process or as several: a few PPO updates on fixed trajectories, of
--- which every rank takes its share. Rank 0 prints what came out as JSON. Arguments: train, die or resume; a device.
+-- which every rank takes its share. Rank 0 prints what came out as JSON. Arguments: train, die, resume or whole
+-- (every rank packs all episodes, and passes over its part of them); a device.
 
+local fs = require "khost.fs"
 local json = require "khost.json"
 local log = require "khost.log"
 local trainer = require "khost.trainer"
@@ -17,10 +19,10 @@ local function episode(index)
 end
 
 -- Groups stay together: episodes 2k and 2k+1 go to one rank.
-local function share(ranks)
+local function share(ranks, whole)
   local list = {}
   for index = 0, EPISODES - 1 do
-    if math.floor(index / 2) % ranks.size == ranks.rank then list[#list + 1] = episode(index) end
+    if whole or math.floor(index / 2) % ranks.size == ranks.rank then list[#list + 1] = episode(index) end
   end
   return list
 end
@@ -37,12 +39,48 @@ local function update(actor, critic, list)
   return actor:update(batch, trainer.ppo { aggregate = "prompt-mean" }, { lr = 1e-3, max_norm = 1 })
 end
 
+-- What one process and several must agree on, whoever passed over what. Times and speeds are a process's own.
+local function see_whole(actor, critic, list)
+  local batch, seen = trainer.pack(list, { tokens = 40 }), {}
+  assert(batch:fill("old_logp", actor))
+  assert(batch:fill("values", critic))
+  seen.advantages = assert(batch:advantages { lambda = 0.9, whiten = true })
+  for part in batch:split(3, 2, { seed = 5 }) do
+    seen.critic = assert(critic:update(part, trainer.value {}, { lr = 1e-3, max_norm = 1 }))
+    seen.actor = assert(actor:update(part, trainer.ppo {}, { lr = 1e-3, max_norm = 1 }))
+  end
+  seen.evaluated = assert(batch:evaluate(critic))
+  local flat = { logprobs = assert(actor:policy():logprobs { 1, 2, 3, 4, 5, 6, 7, 8 }) }
+  for part, metrics in pairs(seen) do
+    metrics.seconds, metrics.tokens_per_s = nil, nil
+    for name, value in pairs(metrics) do
+      flat[part .. " " .. name] = value
+    end
+  end
+  return flat
+end
+
+local function train_whole(ranks, actor, critic)
+  local seen = see_whole(actor, critic, share(ranks, true))
+  local told = assert(trainer.tell(ranks.rank == 0 and "as rank 0 says" or nil))
+  if ranks.rank == ranks.size - 1 then
+    assert(fs.write("told", told))
+  end
+  if ranks.rank == 0 then
+    log.print(json.encode(seen))
+  end
+  return 0
+end
+
 local function run(arguments)
-  local ranks = assert(trainer.ranks())
+  local ranks = assert(trainer.ranks { whole = arguments[1] == "whole" })
   local shape = { vocabulary = 31, width = 32, layers = 2, heads = 4, kv_heads = 2, positions = 64 }
   local actor = assert(trainer.open { model = shape, seed = 6, threads = 1, lease = "",
     device = arguments[2] or "cpu" })
   local critic = actor:critic()
+  if arguments[1] == "whole" then
+    return train_whole(ranks, actor, critic)
+  end
   local list, norms, losses, more = share(ranks), {}, {}, {}
   if arguments[1] == "resume" then
     assert(actor:load("actor"))

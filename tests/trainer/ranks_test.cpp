@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <map>
 #include <netinet/in.h>
@@ -93,6 +94,23 @@ TEST_CASE("slices cover everything once") {
   }
 }
 
+TEST_CASE("passes over a batch that all hold are dealt out once, and what is left over by trajectories") {
+  const std::vector<std::vector<int64_t>> passes = {{0}, {1, 2}, {3, 4}, {5, 6, 7}, {8, 9, 10}};
+  for (const int size : {1, 2, 3, 7}) {
+    std::vector<int64_t> seen;
+    for (int rank = 0; rank < size; ++rank) {
+      for (const std::vector<int64_t>& pass : share_of(passes, rank, size)) {
+        CHECK_FALSE(pass.empty());
+        seen.insert(seen.end(), pass.begin(), pass.end());
+      }
+    }
+    std::sort(seen.begin(), seen.end());
+    CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  }
+  CHECK(share_of(passes, 0, 2) == std::vector<std::vector<int64_t>>{{0}, {3, 4}, {8, 10}});
+  CHECK(share_of(passes, 1, 2) == std::vector<std::vector<int64_t>>{{1, 2}, {5, 6, 7}, {9}});
+}
+
 TEST_CASE("of the cards of a machine every rank sees one") {
   CHECK(card_of("", 8, 3) == "3");
   CHECK(card_of("", 2, 3) == "1");
@@ -124,6 +142,21 @@ void check_two_like_one(const std::string& device) {
   check_close(alone["norms"], two["more"], 1e-4);
 }
 
+// Ranks that hold the same batches say what one process says, metrics included.
+void check_whole(const std::string& device, int size, double tolerance) {
+  const testing::TemporaryFolder folder;
+  const Json one = train(folder, 1, "whole " + device);
+  const Json many = train(folder, size, "whole " + device);
+  CHECK(testing::read_text(folder / "told") == "as rank 0 says");
+  check_close(many["logprobs"], one["logprobs"], tolerance);
+  for (auto entry = one.begin(); entry != one.end(); ++entry) {
+    if (entry->is_number()) {
+      INFO(entry.key());
+      CHECK(many[entry.key()].get<double>() == doctest::Approx(entry->get<double>()).epsilon(tolerance));
+    }
+  }
+}
+
 void check_death(const std::string& device) {
   const testing::TemporaryFolder folder;
   const Json whole = train(folder, 1, "train " + device);
@@ -152,6 +185,11 @@ TEST_CASE("two processes reproduce one process's updates, and resume from each o
   check_two_like_one("cpu");
 }
 
+TEST_CASE("processes that hold the same batches share the passes over them and say what one process says") {
+  check_whole("cpu", 2, 1e-4);
+  check_whole("cpu", 3, 1e-4);
+}
+
 TEST_CASE("a rank that dies ends the others with a message that says so, and what was saved goes on") {
   check_death("cpu");
 }
@@ -159,6 +197,12 @@ TEST_CASE("a rank that dies ends the others with a message that says so, and wha
 TEST_CASE("cuda: two processes with a card each reproduce one process's updates") {
   if (has_two_cards()) {
     check_two_like_one("cuda");
+  }
+}
+
+TEST_CASE("cuda: two processes with a card each share the passes over batches that both hold") {
+  if (has_two_cards()) {
+    check_whole("cuda", 2, 1e-3);
   }
 }
 

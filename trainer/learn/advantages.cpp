@@ -127,7 +127,7 @@ Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options) {
   const Spread before = spread(advantages, [&](size_t t) { return batch.mask()[t] != 0; });
   Status exchanged = ok();
   SumOverRanks sum;
-  if (const std::shared_ptr<Ranks> ranks = Ranks::current()) {
+  if (const std::shared_ptr<Ranks> ranks = Ranks::current(); ranks && !ranks->whole()) {
     sum = [&](std::vector<double>& numbers) { exchanged = exchanged ? ranks->sum(numbers) : exchanged; };
   }
   whiten(batch.mask(), advantages, options.whiten, sum, options.whiten_floor);

@@ -30,7 +30,8 @@ struct AdvantageOptions {
   GroupScale scale = GroupScale::none;     // group; the unbiased deviation + 1e-6, as in GRPO
 };
 
-// Where several ranks train, whitening is over all of them; the metrics are of this rank's batch.
+// Where several ranks train on batches of their own, whitening is over all of them; the metrics are of this rank's
+// batch.
 Result<Metrics> fill_advantages(Batch& batch, const AdvantageOptions& options);
 
 // 1 - var(R - V) / (var(R) + 1e-5) over action tokens.

@@ -2,6 +2,10 @@
 // See gloo_names/gloo/names.h for where Gloo's classes come from.
 #include "trainer/learn/ranks.h"
 
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
 #include "trainer/accelerator.h"
 #include "trainer/torch.h"
 
@@ -21,6 +25,7 @@ class JoinedRanks : public Ranks {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
+  bool whole() const override { return options_.whole; }
 
   Status sum(at::Tensor& tensor) override {
     return exchange("sum", [&] {
@@ -57,6 +62,16 @@ class JoinedRanks : public Ranks {
         tensor.copy_(tensors[0]);
       }
     });
+  }
+
+  Status tell(std::string& text) override {
+    at::Tensor length = at::full({1}, static_cast<int64_t>(text.size()), at::TensorOptions(at::kLong));
+    if (const Status told = broadcast(length, 0); !told) {
+      return told;
+    }
+    text.resize(static_cast<size_t>(length.item<int64_t>()));
+    at::Tensor bytes = at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::TensorOptions(at::kByte));
+    return broadcast(bytes, 0);
   }
 
  private:
@@ -96,19 +111,47 @@ class JoinedRanks : public Ranks {
   std::unique_ptr<DeviceRanks> cards_;
 };
 
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+std::string here(int rank) {
+  return "here/" + std::to_string(rank);
+}
+
+// Says that this rank is here and waits for all others. A wait within the store could not be given up.
+void meet(c10d::Store& store, const RanksOptions& options, const std::atomic<bool>& given_up) {
+  store.set(here(options.rank), std::vector<uint8_t>{1});
+  const auto deadline = std::chrono::steady_clock::now() + milliseconds(options.meeting_s);
+  for (int rank = 0; rank < options.size; ++rank) {
+    while (!store.check({here(rank)})) {
+      if (given_up) {
+        throw std::runtime_error("nobody waits for it any more");
+      }
+      if (std::chrono::steady_clock::now() > deadline) {
+        throw std::runtime_error("rank " + std::to_string(rank) + " did not come in " +
+                                 std::to_string(static_cast<int>(options.meeting_s)) + " s");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
 }  // namespace
 
-Result<std::shared_ptr<Ranks>> Ranks::join(const RanksOptions& options) {
-  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
+Result<std::shared_ptr<Ranks>> Ranks::join(const RanksOptions& options, const std::atomic<bool>& given_up) {
+  const auto timeout = milliseconds(options.timeout_s);
   try {
     c10d::TCPStoreOptions meeting;
     meeting.port = static_cast<uint16_t>(options.port);
     meeting.isServer = options.rank == 0 && options.host_store;
-    meeting.timeout = timeout;
+    meeting.timeout = milliseconds(options.meeting_s);
     c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::TCPStore>(options.address, meeting);
     if (!options.prefix.empty()) {
       store = c10::make_intrusive<c10d::PrefixStore>(options.prefix, store);
     }
+    meet(*store, options, given_up);
+    store->setTimeout(timeout);
     auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
     // Ranks that meet at this machine's own address talk over the loopback: host names need not resolve to it.
     const bool local = options.address == "127.0.0.1" || options.address == "localhost";

@@ -1,8 +1,15 @@
 // What launchers tell a rank, and how work is cut between ranks; no LibTorch.
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "trainer/learn/ranks.h"
 
@@ -123,6 +130,52 @@ std::shared_ptr<Ranks> Ranks::current() {
 }
 void Ranks::set_current(std::shared_ptr<Ranks> ranks) {
   joined() = std::move(ranks);
+}
+
+Status sum_parts(Ranks& ranks, std::vector<float>& column) {
+  std::vector<double> numbers(column.begin(), column.end());
+  if (const Status summed = ranks.sum(numbers); !summed) {
+    return summed;
+  }
+  std::transform(numbers.begin(), numbers.end(), column.begin(), [](double x) { return static_cast<float>(x); });
+  return ok();
+}
+
+std::vector<std::vector<int64_t>> share_of(const std::vector<std::vector<int64_t>>& passes, int rank, int size) {
+  const auto own = static_cast<size_t>(rank);
+  const auto step = static_cast<size_t>(size);
+  std::vector<std::vector<int64_t>> share;
+  for (size_t at = 0; at < passes.size(); ++at) {
+    if (at < passes.size() / step * step) {
+      if (at % step == own) {
+        share.push_back(passes[at]);
+      }
+      continue;
+    }
+    std::vector<int64_t> some;  // those of a pass are alike in length
+    for (size_t i = own; i < passes[at].size(); i += step) {
+      some.push_back(passes[at][i]);
+    }
+    if (!some.empty()) {
+      share.push_back(std::move(some));
+    }
+  }
+  return share;
+}
+
+Result<int> free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const place = reinterpret_cast<sockaddr*>(&address);
+  const bool found = fd >= 0 && bind(fd, place, length) == 0 && getsockname(fd, place, &length) == 0;
+  const int why = errno;
+  if (fd >= 0) {
+    close(fd);
+  }
+  return found ? Result<int>(ntohs(address.sin_port)) : Failure{std::string("no free port: ") + strerror(why), "io"};
 }
 
 Slice slice_of(int64_t count, int rank, int size) {
