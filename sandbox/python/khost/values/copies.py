@@ -43,8 +43,9 @@ def copied_share(output, sample):
 
 
 def computed(output, exact, sample):
-    """Whether an output of which all that was looked at is copied has elements that were computed, as the last entry of a cache: they differ from
-    their values in double. Where another element was copied in double, as behind a tie, what differs is a copy too."""
+    """Whether an output of which all that was looked at is copied has elements that were computed, as the last entry of a
+    cache: they differ from their values in double. Where double copied another element, as behind a tie, what differs is a
+    copy too."""
     apart = output[output.double() != exact.double()]
     apart = apart[torch.isfinite(apart)][:LOOKED_AT]
     return apart.numel() > 0 and not bool(torch.isin(apart, torch.cat(sources(sample, output.dtype))).all())
