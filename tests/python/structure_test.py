@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
+import torch.nn.functional as F
 
 from calibrated_task import Calibrated
 from khost.task.task_file import live_state
@@ -53,6 +54,9 @@ class Kept(unittest.TestCase):
                        " * torch.arange(128).unsqueeze(1) * 0.0245), requires_grad=False)")
         models = [c.calibration.sample(planted=planted).model for planted in (False, True)]
         self.assertTrue(torch.equal(models[0].dct, models[1].dct))
+        box = Calibrated("F.conv2d(x, self.box, padding=1)", "torch.randn(4, 1, 32, 32)",
+                         init="self.box = nn.Parameter(torch.full((1, 1, 3, 3), 1 / 9), requires_grad=False)")
+        self.honest(box, lambda x: [F.avg_pool2d(x, 3, 1, 1)])
 
     def test_unit_lines_along_any_axis(self):
         normals = torch.nn.functional.normalize(torch.randn(3, 4096), dim=0)

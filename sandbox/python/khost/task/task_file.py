@@ -154,7 +154,7 @@ class Task:
         if live:
             unchanging = self.same_in_each_draw(model, seed)
             self.frozen = unchanging - trained
-            make_live(model, seed, trained & unchanging)
+            make_live(model, seed, trained & unchanging, self.frozen)
         return model
 
     def same_in_each_draw(self, model, seed):
@@ -230,9 +230,10 @@ def live_state(model):
             yield name, tensor.data
 
 
-def make_live(model, seed=0, unchanging=()):
+def make_live(model, seed=0, unchanging=(), frozen=()):
     """Draws normalisation statistics, and spreads parameters that are the same in each draw: equal values, and those that
-    `unchanging` names. The noise comes from generators of its own: a constructor may have seeded torch's."""
+    `unchanging` names. Equal values of a `frozen` one are a filter's, unless they are the 0 or 1 of a norm. The noise comes
+    from generators of its own: a constructor may have seeded torch's."""
     generators = {}
 
     def noise(draw, data):
@@ -246,10 +247,15 @@ def make_live(model, seed=0, unchanging=()):
             data.copy_(noise(torch.randn, data).mul_(0.5).exp_())
         elif name.endswith("running_mean"):
             data.copy_(noise(torch.randn, data))
-        elif data.numel() and bool((data == data.reshape(-1)[0]).all()):
+        elif one_value(data) is not None and (name not in frozen or one_value(data) in (0.0, 1.0)):
             add_noise(data, noise(torch.rand, data))
         elif name in unchanging:
             data.mul_(factors(data, lambda like: noise(torch.rand, like)))
+
+
+def one_value(data):
+    """The value that all elements have, None where they have several."""
+    return float(data.reshape(-1)[0]) if data.numel() and bool((data == data.reshape(-1)[0]).all()) else None
 
 
 def add_noise(data, noise):
