@@ -6,6 +6,7 @@ import torch
 
 from khost.task.manifest import leaves
 from khost.task.task_file import state_of
+from khost.values.histogram import places
 
 LOOKED_AT = 1 << 14    # elements of an output, spread over it
 MOST_READ = 1 << 22    # elements of inputs and state that are searched
@@ -31,12 +32,12 @@ def copied_share(output, sample):
     if not read:
         return 0.0
     flat = output.detach().reshape(-1)
-    numbers = flat[torch.randint(flat.numel(), (LOOKED_AT,)).to(flat.device)] if flat.numel() > LOOKED_AT else flat
+    numbers = flat[places(flat, LOOKED_AT)]
     numbers = numbers[numbers != 0].unique()
     if numbers.numel() < DIFFERENT:
         return 0.0
     read = torch.cat(read)
-    few = torch.isin(numbers[torch.randperm(numbers.numel())[:FIRST].to(flat.device)], read)
+    few = torch.isin(numbers[::max(1, numbers.numel() // FIRST)], read)
     if float(few.double().mean()) < FIRST_SHARE or read.unique().numel() < DISTINCT * read.numel():
         return 0.0
     return float(torch.isin(numbers, read).double().mean())
